@@ -1,0 +1,110 @@
+"""The errors a user of numstax can meet: one class for each kind of mistake.
+
+Every message says what happened, at which line of the user's code, and what to do about it.  Classes
+also derive from the built-in exception NumPy raises for the same mistake, so existing handlers keep
+working.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A line of the user's code: where a node of the graph comes from."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class NumstaxError(Exception):
+    """Base of all numstax errors.
+
+    Parameters
+    ----------
+    what : what happened, in one sentence.
+    origin : the user's line, when one is known.
+    remedy : what the user can do about it.
+    """
+
+    def __init__(self, what: str, origin: Origin | None = None, remedy: str = "") -> None:
+        self.what, self.origin, self.remedy = what, origin, remedy
+        parts = [what]
+        if origin is not None:
+            parts.append(f"  at {origin}" + (f", in {origin.function}" if origin.function else ""))
+        if remedy:
+            parts.append(f"  remedy: {remedy}")
+        super().__init__("\n".join(parts))
+
+
+class UnsupportedDtypeError(NumstaxError, TypeError):
+    """An argument has a dtype that cannot be compiled (object, structured, string, datetime)."""
+
+
+class UnsupportedArgumentError(NumstaxError, TypeError):
+    """An argument is of a Python type that numstax cannot take apart."""
+
+
+class ArgumentCountError(NumstaxError, TypeError):
+    """The call does not match the signature of the decorated function."""
+
+
+class ShapeError(NumstaxError, ValueError):
+    """Shapes do not fit: broadcasting, matmul, reshape, concatenate.  NumPy's wording is kept."""
+
+
+class AxisError(NumstaxError, ValueError, IndexError):
+    """An axis is out of range for the array."""
+
+
+class OutOfBoundsError(NumstaxError, IndexError):
+    """An index is out of bounds for the axis it indexes."""
+
+
+class ReadOnlyError(NumstaxError, ValueError):
+    """An assignment to an array that is not writeable."""
+
+
+class CastError(NumstaxError, TypeError):
+    """An implicit cast that NumPy's casting rule forbids (for example float into int in place)."""
+
+
+class EmptyReductionError(NumstaxError, ValueError):
+    """A reduction without identity over zero elements."""
+
+
+class TraceError(NumstaxError):
+    """Something in the function cannot be captured in a graph."""
+
+
+class DataDependentError(TraceError, TypeError):
+    """The program branches, sizes or converts on the value of a traced array."""
+
+
+class UnsupportedOperationError(TraceError, NotImplementedError):
+    """A NumPy function that numstax can neither compile nor call as an extern."""
+
+
+class SideEffectError(TraceError):
+    """The function has an effect outside its result (a global is written, a traced value escapes)."""
+
+
+class UnsupportedArrayError(NumstaxError, TypeError):
+    """An ndarray subclass or memory layout that is refused (masked arrays, matrices)."""
+
+
+class VerifyError(NumstaxError, AssertionError):
+    """An internal value of the compiler is inconsistent: a bug in numstax, never the user's mistake."""
+
+
+class CompileError(NumstaxError, RuntimeError):
+    """The generated source did not compile: a bug in numstax."""
+
+
+class NumstaxWarning(UserWarning):
+    """A call ran as plain NumPy, or a cache could not be used; the text says why."""

@@ -1,0 +1,178 @@
+"""Node and Graph: the frozen, interned value graph that the tracer records and autodiff transforms.
+
+A Node is an operation on nodes; its shape is a tuple of Index, its dtype explicit.  Operands of elementwise
+nodes have exactly the node's shape and the dtype the operation's loop works in: broadcasts and casts are
+nodes of their own, inserted by the tracer.  Nodes are made by a `Builder`, which interns them: within one
+Graph equal nodes are the same object.
+
+Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
+
+  input (position)                 an argument; its InputSpec is graph.inputs[position]
+  constant (value)                 0-d; value is a hashable `Literal`
+  size (index)                     0-d int64, the value of an Index over size symbols
+  iota (axis)                      int64, position along `axis`
+  empty ()                         contents undefined
+  cast ()                          astype
+  bitcast ()                       ndarray.view(dtype), same itemsize
+  reshape ()                       C order
+  transpose (axes)
+  broadcast_to ()                  NumPy rules
+  slice (starts, steps)            out[k0, ..] = x[starts[0] + k0*steps[0], ..]; rank kept, steps may be negative
+  diagonal (axis1, axis2, offset)  diagonal appended as the last axis
+  window (axes)                    sliding_window_view: window axes appended, one for each of `axes`
+  reduce_<op> (axes)               op of loops.Reduce ('reduce_add', ...); reduced axes are dropped; argmax/argmin
+                                   take one axis and give int64
+  scan_<op> (axis)
+  gather (axes)                    args (x, i0, i1, ..): the index arrays have one common shape S (negative
+                                   indices allowed, bounds checked); out shape = S + the axes of x not in `axes`
+  update (starts, steps)           args (base, value): base with base[starts + k*steps] replaced by value[k]
+  matmul ()                        args of rank >= 2, equal batch shapes
+  extern (function, args, kwargs, results)
+                                   opaque NumPy call; `args`/`kwargs` are trees in which `Arg(k)` is the node's
+                                   k-th argument; `results` the (shape, dtype) of each result
+  result (k)                       k-th result of an extern node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from numstax.errors import Origin
+from numstax.ir.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A hashable scalar constant: equal only when dtype and bits are equal (NaN equals itself, -0.0 not 0.0)."""
+
+    dtype: np.dtype
+    bits: bytes
+
+    @classmethod
+    def of(cls, value: object, dtype: np.dtype | None = None) -> Literal:
+        array = np.asarray(value, dtype)
+        return cls(array.dtype, array.tobytes())
+
+    @property
+    def value(self) -> np.generic:
+        return np.frombuffer(self.bits, self.dtype)[0]  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """Stands for the k-th argument of an extern node inside its argument tree."""
+
+    k: int
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Node:
+    """One operation; compared by identity (the Builder interns)."""
+
+    op: str
+    args: tuple[Node, ...]
+    attrs: tuple[tuple[str, Hashable], ...]
+    shape: tuple[Index, ...]
+    dtype: np.dtype
+    origin: Origin | None = field(default=None, repr=False)
+
+    def attr(self, name: str) -> object:
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """An argument: kind 'array' (with strides in elements) or 'scalar' (0-d run-time value)."""
+
+    kind: str
+    dtype: np.dtype
+    shape: tuple[Index, ...] = ()
+    strides: tuple[Index, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One result. alias None: a fresh array holding `node`.  alias ('input', p) or ('output', k): the views
+    (host-side NumPy operations in order, see program.Result) applied to that argument or earlier output.
+    scalar: a NumPy scalar rather than a 0-d array."""
+
+    node: Node
+    scalar: bool = False
+    alias: tuple[str, int] | None = None
+    views: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """inputs, outputs, and `writes`: (argument position, node) -- what the argument holds afterwards.
+
+    `asserts` are (kind, Index a, Index b, message) checked at run time; kind 'eq' or 'le'.
+    """
+
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[Output, ...]
+    writes: tuple[tuple[int, Node], ...] = ()
+    asserts: tuple[tuple[str, Index, Index, str], ...] = ()
+
+    def nodes(self) -> Iterator[Node]:
+        """Every live node, arguments before users."""
+        roots = [o.node for o in self.outputs if o.alias is None] + [node for _, node in self.writes]
+        return iter(topological(roots))
+
+
+def topological(roots: list[Node]) -> list[Node]:
+    """The nodes reachable from `roots`, arguments before users; iterative, so depth is no limit."""
+    seen: set[Node] = set()
+    order: list[Node] = []
+    for root in roots:
+        stack: list[tuple[Node, int]] = [(root, 0)]
+        while stack:
+            node, k = stack.pop()
+            if k == 0:
+                if node in seen:
+                    continue
+                seen.add(node)
+            if k < len(node.args):
+                stack.append((node, k + 1))
+                if node.args[k] not in seen:
+                    stack.append((node.args[k], 0))
+            else:
+                order.append(node)
+    return order
+
+
+class Builder:
+    """Makes and interns nodes; one for each Graph under construction."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[object, ...], Node] = {}
+
+    def node(
+        self,
+        op: str,
+        args: tuple[Node, ...],
+        shape: tuple[Index, ...],
+        dtype: np.dtype,
+        origin: Origin | None = None,
+        **attrs: Hashable,
+    ) -> Node:
+        items = tuple(sorted(attrs.items()))
+        key = (op, args, items, shape, dtype)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Node(op, args, items, shape, dtype, origin)
+        return found

@@ -1,0 +1,249 @@
+"""Loops and Kernels: what lowering makes, fusion merges, tiling decorates and emitters print.
+
+A Kernel iterates over its `outer` variables (the parallel iteration space); at each outer point it runs
+its `loops` in order.  A Loop iterates over its own `inner` variables (last one fastest), evaluates its
+`body` -- an SSA list recorded once -- and performs its effects.  softmax over rows is::
+
+    Kernel outer=(i < 256)
+      Loop inner=(j < 1000)   v0 = load x[1000*i + j]                      Reduce maximum(v0) -> m[0]
+      Loop inner=(j < 1000)   v0 = load x[..]; v1 = load m[0]; v2 = v0 - v1; v3 = exp v2
+                              Store e[j] = v3;                             Reduce add(v3) -> s[0]
+      Loop inner=(j < 1000)   v0 = load e[j]; v1 = load s[0]; v2 = v0 / v1 Store out[1000*i + j] = v2
+
+where m, s, e are *local* buffers (kind 'local'): they live within one outer point; rank 0 is a register,
+rank 1 and more is scratch memory.  A kernel without inner loops is pointwise (`inner == ()`); then outer
+is the whole iteration space.  A column reduction has outer=(j,) and inner=(i,): which variable becomes the
+vector is a decision of the Tiling, not of the Loop.
+
+Offsets of loads and stores are flat, in elements from the start of the buffer.  A `Ref(k, n)` atom in an
+offset is the value of SSA entry k of the same body (a gather).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from numstax.errors import Origin
+from numstax.ir.index import Index, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A named array. kind: 'input' | 'scalar' (0-d run-time argument) | 'output' | 'temp' | 'local'.
+
+    `shape` and `strides` (in elements) describe the memory; every kind but 'input' is C-contiguous.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[Index, ...]
+    strides: tuple[Index, ...]
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One SSA entry; its value is named by its position in the body.
+
+    op, with `attr`:
+      'load'    attr=(buffer name, Index offset); args=() or (mask,): masked-off reads give 0 and touch nothing
+      'const'   attr=Python or NumPy scalar
+      'index'   attr=Index, as an integer value of `dtype` (int64 or int32)
+      'cast'    args=(x,): NumPy astype semantics to `dtype`
+      'wrap'    attr=Index n; args=(x,) or (x, mask): a user's integer index in -n <= x < n as 0 <= v < n;
+                outside, the kernel reports OutOfBounds in its status word and the value is 0
+      otherwise a row of `ops.ELEMENTWISE`, args already of the row's operand dtype.
+    A value of a low float dtype (float16, bfloat16, float8) is rounded to that dtype after each op.
+    """
+
+    op: str
+    args: tuple[int, ...]
+    dtype: np.dtype
+    attr: object = None
+    origin: Origin | None = field(default=None, compare=False)
+
+
+Body = tuple[Instr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """buffer[offset] = value, where the optional mask holds."""
+
+    buffer: str
+    offset: Index
+    value: int
+    mask: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Combine `value` over all inner variables; after the loop, buffer[offset] = result (offset over outer).
+
+    op: 'add' | 'multiply' | 'maximum' | 'minimum' | 'fmax' | 'fmin' | 'logical_and' | 'logical_or' |
+        'bitwise_and' | 'bitwise_or' | 'bitwise_xor' | 'argmax' | 'argmin' |
+        'online_softmax' (pairs (m, d) of section 9.5; two results).
+    For argmax/argmin `position` is the Index whose value at the winning element is the result (int64);
+    ties go to the smallest position and NaN wins, as NumPy does; `value_buffer` optionally receives the
+    winning value too (split reductions need it).  `value_in` / `position_in` (SSA entries) combine partial
+    results: the position is then read from an SSA entry instead of the Index.
+    """
+
+    op: str
+    value: int
+    buffer: str
+    offset: Index
+    dtype: np.dtype
+    position: Index | None = None
+    position_in: int | None = None
+    value_buffer: str | None = None
+    value_offset: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Running combination along the last inner variable: buffer[offset] = op over all values up to here.
+    op: 'add' | 'multiply' | 'maximum' | 'minimum' | 'logical_and' | 'logical_or'."""
+
+    op: str
+    value: int
+    buffer: str
+    offset: Index
+    dtype: np.dtype
+
+
+Effect = Store | Reduce | Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    inner: tuple[Var, ...]
+    body: Body
+    effects: tuple[Effect, ...]
+
+    def loads(self) -> Iterator[tuple[str, Index]]:
+        for instr in self.body:
+            if instr.op == "load":
+                yield instr.attr  # type: ignore[misc]
+
+    def reads(self) -> frozenset[str]:
+        return frozenset(buffer for buffer, _ in self.loads())
+
+    def writes(self) -> frozenset[str]:
+        extra = (e.value_buffer for e in self.effects if isinstance(e, Reduce) and e.value_buffer)
+        return frozenset((*(e.buffer for e in self.effects), *extra))
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """How a target runs a Kernel; made by `tiles`, read by emitters.
+
+    vector : the variable mapped to SIMD lanes (a loop variable with stride 1, or 0, in most accesses).
+    block : for column form (vector is outer): elements of `vector` processed together; for 2-D tiles: the
+            tile edge of `vector`.
+    tile : a second, transposed variable and its tile edge, or None.
+    unroll : independent accumulators or rows in flight.
+    """
+
+    vector: Var | None = None
+    block: int = 0
+    tile: tuple[Var, int] | None = None
+    unroll: int = 1
+    form: str = "pointwise"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Fused loops over one outer space.  `buffers` holds every buffer named in the loops.
+
+    `name` says form and ops (``per_maximum_exp_add_divide``); `origins` are the user's lines it came from.
+    """
+
+    name: str
+    outer: tuple[Var, ...]
+    loops: tuple[Loop, ...]
+    buffers: tuple[Buffer, ...]
+    tiling: Tiling | None = None
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+    def reads(self) -> frozenset[str]:
+        return frozenset().union(*(loop.reads() for loop in self.loops))
+
+    def writes(self) -> frozenset[str]:
+        return frozenset().union(*(loop.writes() for loop in self.loops))
+
+    def with_tiling(self, tiling: Tiling) -> Kernel:
+        return replace(self, tiling=tiling)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferView:
+    """A strided view of a buffer, as handed to an extern function: offset and strides in elements."""
+
+    buffer: str
+    offset: Index
+    shape: tuple[Index, ...]
+    strides: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """An opaque library call between kernels (10.5, DESIGN decision 12).
+
+    `function` is a dotted NumPy path or a callable; `args`/`kwargs` hold BufferView, Index, constants and
+    nested tuples or lists.  `results` are the buffers it makes, or `out` the view it writes to.
+    """
+
+    function: object
+    args: tuple[object, ...]
+    kwargs: tuple[tuple[str, object], ...] = ()
+    results: tuple[str, ...] = ()
+    out: BufferView | None = None
+    origin: Origin | None = field(default=None, compare=False)
+
+    def reads(self) -> frozenset[str]:
+        return frozenset(v.buffer for v in views_in((self.args, self.kwargs)))
+
+    def writes(self) -> frozenset[str]:
+        return frozenset((*self.results, *((self.out.buffer,) if self.out else ())))
+
+
+def views_in(tree: object) -> Iterator[BufferView]:
+    """The BufferViews in nested tuples, lists and dicts."""
+    if isinstance(tree, BufferView):
+        yield tree
+    elif isinstance(tree, tuple | list):
+        for item in tree:
+            yield from views_in(item)
+    elif isinstance(tree, dict):
+        yield from views_in(tuple(tree.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something was not fused, tiled or chosen; shown by `explain`."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the scheduler hands to tiling and planning: units in execution order and all buffers.
+
+    `outputs[k]` and `writes[p]` name the buffer holding the k-th graph output (None for an alias of an
+    argument or of another output) and the new contents of argument p (the argument's own buffer when it is
+    updated in place).
+    """
+
+    units: tuple[Kernel | Extern, ...]
+    buffers: tuple[Buffer, ...]
+    outputs: tuple[str | None, ...]
+    writes: tuple[tuple[int, str], ...]
+    refusals: tuple[Refusal, ...] = ()

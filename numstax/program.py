@@ -1,0 +1,172 @@
+"""Program and Plan: all that passes from emitters and planner to the runtime.
+
+Everything here is text, integers and dtypes, so that it can be hashed, cached on disk and read.
+Sizes are Python expressions over size symbols (``"s0*128"``); a number is a special case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """A scalar function as data: straight-line code that any runtime can bind and NumPy can evaluate.
+
+    `code` is an SSA list; row k is ``(opcode, dtype_name, *operands)``.  Operands are row numbers, except
+    for ``("param", dtype, i)`` and ``("const", dtype, value)``.  The last row is the result.  Opcodes and
+    their NumPy lane model are listed in `numstax/cpu_emit/vecmath.py`.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    result: str
+    code: tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of an entry function.
+
+    kind is 'pointer' (typed, to `dtype`'s storage type), 'size' (int64), 'scalar' (`dtype`), 'scratch'
+    (uint8 pointer private to one worker), 'status' (pointer to int64: non-zero reports an error), 'lo' or
+    'hi' (int64: the half-open range of parallel tasks of this call).
+    """
+
+    name: str
+    kind: str
+    dtype: np.dtype | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One compilable unit: printed text and what is needed to compile and launch it.
+
+    name : stable, readable, unique in its Plan (``per_max_exp_sum_divide_0``).
+    target : 'cpu', 'sm_90a', ...
+    text : Python source defining `entry`; free names are Numba types, math names and `intrinsics`.
+    tasks : expression for the number of parallel tasks; '' when the program has no lo/hi.
+    work : expression estimating elementary operations, against the threshold for going parallel.
+    scratch : expression for the bytes of scratch memory one worker needs.
+    grain : expression for the smallest number of tasks worth handing to a worker.
+    """
+
+    name: str
+    target: str
+    text: str
+    entry: str
+    params: tuple[Param, ...]
+    tasks: str = ""
+    work: str = "0"
+    scratch: str = "0"
+    grain: str = "1"
+    intrinsics: tuple[Intrinsic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayExpr:
+    """A strided view of a named array: shape, strides in elements, offset in elements."""
+
+    array: str
+    dtype: np.dtype
+    shape: tuple[str, ...]
+    strides: tuple[str, ...]
+    offset: str = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Make a new C-contiguous array. `output` arrays are handed to the user and never reused by us."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[str, ...]
+    output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run a Program. `args` matches its params without lo/hi/scratch/status: array names, scalar names
+    or size expressions."""
+
+    program: str
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternCall:
+    """Call a library function on arrays.
+
+    `function` is a dotted NumPy path (``numpy.matmul``) or ``constant:k`` for the k-th object of the
+    Plan's `constants`.  `args` and `kwargs` hold ArrayExpr, scalar names (``Name``), or constants; nested
+    tuples and lists are allowed.  With `out` the result is written there; otherwise `results` names the
+    arrays it returns, whose shape and dtype must be those in `expected` (an ExternShapeChanged is raised
+    otherwise, before anything visible to the caller was written).
+    """
+
+    function: str
+    args: tuple[object, ...]
+    kwargs: tuple[tuple[str, object], ...] = ()
+    out: ArrayExpr | None = None
+    results: tuple[str, ...] = ()
+    expected: tuple[tuple[np.dtype, tuple[str, ...]], ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A scalar or size expression inside ExternCall arguments."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The named array is not read any more."""
+
+    name: str
+
+
+Step = Allocate | Call | ExternCall | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One output of the plan.
+
+    source : name of an array, or of an argument for an alias.
+    views : NumPy operations that turn it into what the user gets, applied on the host in order:
+            ('index', key), ('reshape', shape), ('transpose', axes), ('dtype', name).
+    scalar : give a NumPy scalar (``a[()]``), as NumPy's reductions do.
+    """
+
+    source: str
+    views: tuple[tuple[str, object], ...] = ()
+    scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the plan: 'array' (with the layout it was specialised for) or 'scalar'."""
+
+    name: str
+    kind: str
+    dtype: np.dtype
+    shape: tuple[str, ...] = ()
+    strides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole region: arguments, programs, steps, results. `sizes` binds size symbols to expressions
+    over the arguments (``("s0", "x0.shape[0]")``)."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    programs: tuple[Program, ...]
+    steps: tuple[Step, ...]
+    results: tuple[Result, ...]
+    sizes: tuple[tuple[str, str], ...] = ()
+    constants: tuple[object, ...] = field(default=(), compare=False)
