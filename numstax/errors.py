@@ -106,5 +106,9 @@ class CompileError(NumstaxError, RuntimeError):
     """The generated source did not compile: a bug in numstax."""
 
 
+class KnobError(NumstaxError, ValueError):
+    """A NUMSTAX_ environment variable that does not exist, or with a value that cannot be understood."""
+
+
 class NumstaxWarning(UserWarning):
     """A call ran as plain NumPy, or a cache could not be used; the text says why."""

@@ -1,0 +1,117 @@
+"""Hardware: one frozen row of facts for each machine we generate code for.
+
+Nothing enters but the operating system's own tables; `host()` gives the row of this machine.  Every row
+checks itself when made, so tiles can be derived from it without asking again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Facts about one CPU.
+
+    cores : hardware threads this process may run on.
+    vector : bytes in one SIMD register.
+    registers : SIMD registers.
+    l1, l2 : bytes of data cache private to a core.
+    l3 : bytes of the last cache, shared (equal to l2 where there is none).
+    line : bytes in one cache line.
+    """
+
+    name: str
+    cores: int
+    vector: int
+    registers: int
+    l1: int
+    l2: int
+    l3: int
+    line: int
+
+    def __post_init__(self) -> None:
+        facts = (self.cores, self.vector, self.registers, self.l1, self.l2, self.l3, self.line)
+        if min(facts) <= 0:
+            raise ValueError(f"hardware facts must be positive: {self}")
+        if not self.line <= self.l1 <= self.l2 <= self.l3:
+            raise ValueError(f"cache sizes must not shrink outwards: {self}")
+        for power in (self.vector, self.line):
+            if power & (power - 1):
+                raise ValueError(f"vector and line sizes are powers of two: {self}")
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in one SIMD register."""
+        return max(self.vector // itemsize, 1)
+
+
+@cache
+def host() -> Hardware:
+    """This machine.  Facts that the system does not tell are those of a small x86-64 server core."""
+    caches = _read_caches()
+    l1 = caches.get(1, 32 << 10)
+    l2 = max(caches.get(2, 512 << 10), l1)
+    vector, registers = _simd(_cpu_flags(), platform.machine())
+    return Hardware(
+        name=platform.machine() or "unknown",
+        cores=_usable_cores(),
+        vector=vector,
+        registers=registers,
+        l1=l1,
+        l2=l2,
+        l3=max(caches.get(3, l2), l2),
+        line=_read_line(),
+    )
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _read_caches() -> dict[int, int]:
+    """Bytes of the data or unified cache of each level."""
+    out: dict[int, int] = {}
+    for entry in sorted(_CACHES.glob("index*")):
+        try:
+            if (entry / "type").read_text().strip() == "Instruction":
+                continue
+            level, text = int((entry / "level").read_text()), (entry / "size").read_text().strip()
+            out[level] = int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
+        except (OSError, ValueError):
+            continue
+    return out
+
+
+def _read_line() -> int:
+    try:
+        return int((_CACHES / "index0" / "coherency_line_size").read_text())
+    except (OSError, ValueError):
+        return 64
+
+
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = _CPUINFO.read_text().splitlines()
+    except OSError:
+        return frozenset()
+    return next(
+        (frozenset(x.partition(":")[2].split()) for x in lines if x.startswith(("flags", "Features"))), frozenset()
+    )
+
+
+def _simd(flags: frozenset[str], machine: str) -> tuple[int, int]:
+    """Bytes and number of the SIMD registers."""
+    if "avx512f" in flags:
+        return 64, 32
+    if "avx2" in flags:
+        return 32, 16
+    return (16, 32) if machine in ("aarch64", "arm64") else (16, 16)
