@@ -1,0 +1,30 @@
+# Two commands: `make demo` and `make test`.  Both set up what they need; the second time they start at once.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/
+
+.PHONY: demo test clean
+
+demo: $(VENV)/demo.stamp
+	$(RUN)python -m bench.fused --quick --peers numpy
+
+test: $(VENV)/dev.stamp
+	$(RUN)ruff check .
+	$(RUN)mypy
+	$(RUN)lint-imports
+	$(RUN)python -m pytest -q
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(RUN)python -m pip install --quiet --editable . "scipy>=1.13"
+	touch $@
+
+$(VENV)/dev.stamp: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(RUN)python -m pip install --quiet --editable ".[dev]"
+	touch $@ $(VENV)/demo.stamp

@@ -1,0 +1,26 @@
+"""What every test gets: a cache directory of its own and all internal checks switched on.
+
+The environment is set before numstax is imported anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+_CACHE = tempfile.TemporaryDirectory(prefix="numstax-tests-")
+os.environ["NUMSTAX_CACHE_DIR"] = _CACHE.name
+os.environ.setdefault("NUMSTAX_CHECK", "2")
+
+hypothesis.settings.register_profile("numstax", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+hypothesis.settings.load_profile("numstax")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remove_cache() -> Iterator[None]:
+    yield
+    _CACHE.cleanup()
