@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class Node:
     dtype: np.dtype
     origin: Origin | None = field(default=None, repr=False)
 
-    def attr(self, name: str) -> object:
+    def attr(self, name: str) -> Any:
         for key, value in self.attrs:
             if key == name:
                 return value
@@ -167,6 +168,7 @@ class Builder:
         args: tuple[Node, ...],
         shape: tuple[Index, ...],
         dtype: np.dtype,
+        /,
         origin: Origin | None = None,
         **attrs: Hashable,
     ) -> Node:

@@ -88,8 +88,10 @@ class Reduce:
         'online_softmax' (pairs (m, d) of section 9.5; two results).
     For argmax/argmin `position` is the Index whose value at the winning element is the result (int64);
     ties go to the smallest position and NaN wins, as NumPy does; `value_buffer` optionally receives the
-    winning value too (split reductions need it).  `value_in` / `position_in` (SSA entries) combine partial
-    results: the position is then read from an SSA entry instead of the Index.
+    winning value too (split reductions need it).  `position_in` (an SSA entry) combines partial results: the
+    position is then read from that entry instead of the Index.
+    online_softmax stores m = max(value) to `buffer` and d = sum(exp(value - m)) to `value_buffer`; with
+    `position_in` the values are partial maxima and that entry the partial sums, so d = sum(exp(value - m) * entry).
     """
 
     op: str
@@ -237,6 +239,7 @@ class Refusal:
 class Schedule:
     """What the scheduler hands to tiling and planning: units in execution order and all buffers.
 
+    Buffers of kind 'input' and 'scalar' stand in argument order, one for each argument, used or not.
     `outputs[k]` and `writes[p]` name the buffer holding the k-th graph output (None for an alias of an
     argument or of another output) and the new contents of argument p (the argument's own buffer when it is
     updated in place).

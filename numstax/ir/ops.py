@@ -147,7 +147,8 @@ REDUCTIONS: dict[str, np.ufunc] = {
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
 }
-SCANS: dict[str, np.ufunc] = {k: REDUCTIONS[k] for k in ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")}
+_SCANNING = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+SCANS: dict[str, np.ufunc] = {name: REDUCTIONS[name] for name in _SCANNING}
 VIEWS = ("reshape", "transpose", "broadcast_to", "slice", "diagonal", "window")
 """Node operations that only rearrange indices; they cost nothing when lowered."""
 
