@@ -103,8 +103,9 @@ def measure(name: str, repeats: int) -> dict[str, object]:
             again = _run(_CHILD, name, cache)
             warm.append(again["first"])
     passes = [_run(_PASSES_CHILD, name, "") for _ in range(repeats)]
-    medians = {"cold": cold, "warm": warm, "before_numba": passes}
-    return {"function": name, "warm_imports_numba": again["numba"], **{k: statistics.median(v) for k, v in medians.items()}}
+    times = {"cold": cold, "warm": warm, "before_numba": passes}
+    medians = {kind: statistics.median(values) for kind, values in times.items()}
+    return {"function": name, "warm_imports_numba": again["numba"], **medians}
 
 
 def _run(code: str, name: str, cache: str) -> object:

@@ -30,7 +30,7 @@ _PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "numexpr", "torch", "jax")
 
 
 def clean_environment(threads: int) -> None:
-    """Run this process again with thread counts set, empty compile caches, and OpenBLAS left to choose its own kernels."""
+    """Run this process again: thread counts set, compile caches empty, OpenBLAS left to choose its kernels."""
     if os.environ.get("BENCH_ENVIRONMENT"):
         return
     n = str(threads)

@@ -166,7 +166,7 @@ def table(quick: bool = False) -> list[Workload]:
         Workload("14", bcast_chain, ((m, m), (m, 1), (1, m)), out_elements=m * m),
         Workload("15", small_chain, ((64, 64),), out_elements=64 * 64, rotate=False),
         Workload(
-            "17", linear_relu, ((1024, 1024), (1024, 1024), (1024,)), out_elements=1 << 20, flops=2.0 * 1024**3, rotate=False
+            "17", linear_relu, ((1024, 1024),) * 2 + ((1024,),), out_elements=1 << 20, flops=2.0 * 1024**3, rotate=False
         ),
         Workload(
             "20", attention, ((1, 8, 1024, 64),) * 3, out_elements=1 << 19, flops=4.0 * 8 * 1024**2 * 64, rotate=False

@@ -1,0 +1,172 @@
+"""The command line: `numstax info | explain | cache | bench`.
+
+Arguments of the command line enter; text on standard output leaves.  A mistake of the user ends with status 2
+and one line on standard error, never with a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import numstax
+from numstax import hardware, knobs
+from numstax.errors import NumstaxError
+from numstax.runtime.cache import DiskCache
+
+BENCHES = ("fused", "op", "overhead", "compile_time", "plot")
+_PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-core")
+_ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
+
+
+class UsageError(Exception):
+    """Something on the command line cannot be used."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; `argv` defaults to the process's arguments."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        options.run(options)
+    except (UsageError, NumstaxError) as error:
+        parser.exit(2, f"numstax: error: {error}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="numstax", description="A compiler for NumPy functions.")
+    parser.add_argument("--version", action="version", version=importlib.metadata.version("numstax"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    info = commands.add_parser("info", help="versions, processor, threads, settings")
+    info.set_defaults(run=_info)
+
+    explain = commands.add_parser("explain", help="what fused and what did not, and why")
+    explain.add_argument("function", metavar="FILE.py:FUNCTION | MODULE:FUNCTION")
+    explain.add_argument("arguments", nargs="*", help="arrays such as 'float32[256,1000]', or Python literals")
+    explain.add_argument("--inspect", action="store_true", help="print graph, loops, kernels and source instead")
+    explain.set_defaults(run=_explain)
+
+    cache = commands.add_parser("cache", help="the disk cache of compiled kernels")
+    cache.add_argument("action", choices=["show", "clear"])
+    cache.set_defaults(run=_cache)
+
+    bench = commands.add_parser("bench", help="benchmarks (needs a checkout of the repository)", add_help=False)
+    bench.add_argument("name", choices=BENCHES)
+    bench.add_argument("rest", nargs=argparse.REMAINDER, help="options of that benchmark; --help lists them")
+    bench.set_defaults(run=_bench)
+    return parser
+
+
+def _info(options: argparse.Namespace) -> None:
+    del options
+    for package in _PACKAGES:
+        try:
+            print(f"{package:10} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{package:10} not installed")
+    host, settings = hardware.host(), knobs.from_environ()
+    print(f"{'python':10} {sys.version.split()[0]}")
+    print(f"{'processor':10} {host.name}, {host.cores} cores, {8 * host.vector}-bit vectors")
+    print(f"{'caches':10} {host.l1 >> 10} KiB, {host.l2 >> 10} KiB, {host.l3 >> 10} KiB")
+    print(f"{'threads':10} {settings.threads or host.cores}")
+    print(f"{'GPU':10} {_gpus() or 'none'}")
+    print(f"{'cache':10} {settings.cache_dir}")
+    print("\nsettings (environment variables) and their defaults:")
+    print(knobs.describe())
+
+
+def _gpus() -> str:
+    """The names of the CUDA devices, where the cuda extra is installed."""
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.core") is None:
+        return ""
+    system = importlib.import_module("cuda.core").system
+    try:
+        return ", ".join(device.name for device in system.devices)
+    except Exception as reason:  # without a driver cuda.core raises errors of several kinds
+        return f"none usable: {reason}"
+
+
+def _explain(options: argparse.Namespace) -> None:
+    function = load_function(options.function)
+    arguments = [make_argument(text, seed) for seed, text in enumerate(options.arguments)]
+    if options.inspect:
+        compiled = numstax.jit(function)
+        compiled(*arguments)
+        print(compiled.inspect())
+    else:
+        print(numstax.explain(function, *arguments))
+
+
+def load_function(target: str) -> Callable[..., object]:
+    """The function that ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION`` names."""
+    place, _, name = target.rpartition(":")
+    if not place:
+        raise UsageError(f"{target!r} names no function: write FILE.py:FUNCTION or MODULE:FUNCTION")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None:
+                raise ImportError("not a Python file")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, module)
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, "")
+            module = importlib.import_module(place)
+    except (ImportError, FileNotFoundError) as error:
+        raise UsageError(f"cannot load {place}: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise UsageError(f"{place} has no function {name}")
+    return getattr(function, "__wrapped__", function)  # type: ignore[no-any-return]
+
+
+def make_argument(text: str, seed: int = 0) -> object:
+    """``float32[256,1000]`` as an array of random numbers; anything else as a Python literal."""
+    found = _ARRAY.fullmatch(text.strip())
+    if found is None:
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError) as error:
+            raise UsageError(f"{text!r} is no Python literal and no array such as 'float32[256,1000]'") from error
+    try:
+        dtype = np.dtype(found["dtype"])
+        shape = tuple(int(size) for size in found["shape"].split(",") if size.strip())
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{text!r}: {error}") from error
+    rng = np.random.default_rng(seed)
+    if dtype.kind in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def _cache(options: argparse.Namespace) -> None:
+    directory = knobs.from_environ().cache_dir
+    stored = DiskCache(directory)
+    entries = list(stored.entries())
+    if options.action == "clear":
+        stored.clear()
+        print(f"removed {len(entries)} kernels from {directory}")
+        return
+    for entry in entries:
+        print(f"{entry.nbytes:9}  {entry.path.with_suffix('.py').name}")
+    print(f"{len(entries)} kernels, {sum(e.nbytes for e in entries)} bytes in {directory}")
+
+
+def _bench(options: argparse.Namespace) -> None:
+    checkout = Path(numstax.__file__).parent.parent
+    if not (checkout / "bench" / "workloads.py").exists():
+        raise UsageError("benchmarks are not installed: run this in a checkout of the repository")
+    command = [sys.executable, "-m", f"bench.{options.name}", *options.rest]
+    raise SystemExit(subprocess.run(command, cwd=checkout, check=False).returncode)
