@@ -1,0 +1,272 @@
+"""Program text to native object code, through Numba: the only file that imports it.
+
+A `Program` for the target 'cpu' enters; a `CompiledObject` (relocatable object code for this machine and
+the symbol of its entry) leaves.  The entry has the C signature ``int32 f(void *ret, void *exc, args...)``
+with one argument for each Param, in order: a pointer, or the scalar by value (a half float or bool as its
+storage integer, a complex number as two floats).  It returns 0.  `ret` and `exc` point to a scratch word.
+
+What program text may name besides builtins and `math`:
+
+  int8 .. uint64, float32, float64, complex64, complex128, boolean    typed conversions
+  scratch_<dtype>(scratch, byte_offset)    pointer into the scratch memory, to that dtype's storage type
+  offset_<dtype>(pointer, elements)        pointer moved by a number of elements
+  the names in `program.intrinsics`        scalar functions given as data, expanded at each call
+
+Compiling holds Numba's process-wide lock, so any thread may call; a fork waits for a compile in progress
+and the child can compile.  Equal programs give the same symbol; it tells unequal ones apart.
+"""
+# Numba is only partly annotated.
+# mypy: disable-error-code="no-untyped-call,no-any-return"
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import ffi
+from numba.core import types
+from numba.core.compiler import Flags, compile_extra
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic as numba_intrinsic
+
+from numstax import dtypes
+from numstax.errors import CompileError
+from numstax.program import Intrinsic, Param, Program
+
+# A fork waits for compiles in progress: the child would inherit their locks, held for ever.  Numba's lock is
+# the outer one; a dying thread frees LLVM objects under llvmlite's lock alone.
+for _lock in (ffi.lib._lock, global_compiler_lock):
+    os.register_at_fork(
+        before=_lock.__enter__,
+        after_in_parent=partial(_lock.__exit__, None, None, None),
+        after_in_child=partial(_lock.__exit__, None, None, None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledObject:
+    """Object code and the name of the entry in it."""
+
+    object_code: bytes
+    symbol: str
+
+
+def compile_program(program: Program) -> CompiledObject:
+    """Compile for the host processor.  Raises CompileError, which shows the line that does not compile."""
+    with global_compiler_lock:
+        module, machine, symbol = _module(program)
+        return CompiledObject(machine.emit_object(module), symbol)
+
+
+def disassemble(program: Program) -> str:
+    """The assembly text of a program, for looking at."""
+    with global_compiler_lock:
+        module, machine, _ = _module(program)
+        return str(machine.emit_assembly(module))
+
+
+# --- Numba ----------------------------------------------------------------------------------------
+
+
+def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
+    """The optimised LLVM module, its target machine, and the entry's symbol."""
+    namespace: dict[str, Any] = {"__name__": program.name, "math": math, **_TYPED_NAMES, **_pointer_helpers()}
+    namespace |= {i.name: _bind(i) for i in program.intrinsics}
+    try:
+        exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
+    except SyntaxError as error:
+        raise _compile_error(program, str(error), error.lineno) from error
+    typing, target = cpu_target.typing_context, cpu_target.target_context
+    typing.refresh()
+    target.refresh()
+    flags: Any = Flags()
+    flags.error_model = "numpy"
+    flags.noalias = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.nrt = False
+    signature = tuple(_numba_type(p) for p in program.params)
+    try:
+        compiled = compile_extra(typing, target, namespace[program.entry], signature, types.void, flags, {})
+    except NumbaError as error:
+        found = re.search(rf'File "<{re.escape(program.name)}>", line (\d+)', str(error))
+        line = int(found[1]) if found else getattr(getattr(error, "loc", None), "line", None)
+        raise _compile_error(program, str(error), line) from error
+    library = compiled.library
+    module = llvm.parse_bitcode(library._final_module.as_bitcode())
+    foreign = [f.name for f in module.functions if f.is_declaration and f.name.startswith(("numba_", "NRT_"))]
+    if foreign:
+        raise _compile_error(program, f"it needs the Numba run time: {', '.join(foreign)}", None)
+    symbol = f"{program.name}_{hashlib.sha256(repr(program).encode()).hexdigest()[:16]}"
+    module.get_function(compiled.fndesc.llvm_func_name).name = symbol
+    return module, library._codegen._tm, symbol
+
+
+def _compile_error(program: Program, message: str, line: int | None) -> CompileError:
+    lines = program.text.splitlines()
+    shown = f"\n  line {line}: {lines[line - 1].strip()}" if line and line <= len(lines) else ""
+    reason = re.sub(r"\x1b\[[0-9;]*m", "", message).strip()
+    return CompileError(
+        f"program '{program.name}' does not compile{shown}\n{reason}", remedy="report this as a bug in numstax"
+    )
+
+
+def _numba_type(param: Param) -> types.Type:
+    match param.kind:
+        case "pointer":
+            return types.CPointer(_storage(param.dtype))
+        case "scalar":
+            return _storage(param.dtype)
+        case "scratch":
+            return types.CPointer(types.uint8)
+        case "status":
+            return types.CPointer(types.int64)
+        case "size" | "lo" | "hi":
+            return types.int64
+    raise CompileError(f"parameter '{param.name}' is of unknown kind '{param.kind}'")
+
+
+def _storage(dtype: np.dtype | None) -> types.Type:
+    assert dtype is not None
+    return numba.from_dtype(dtypes.storage(dtype))
+
+
+_TYPED_NAMES = {
+    name: getattr(types, name)
+    for name in (
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *("float32", "float64", "complex64", "complex128", "boolean"),
+    )
+}
+
+
+# --- what program text can call -------------------------------------------------------------------
+
+Codegen = Callable[[Any, ir.IRBuilder, Signature, tuple[ir.Value, ...]], ir.Value]
+
+
+def _expanding(name: str, result: types.Type, arguments: tuple[types.Type, ...], codegen: Codegen) -> object:
+    """A function for Numba code that `codegen` expands at each call; arguments are converted to their types."""
+
+    def typing(context: object, *actual: types.Type) -> tuple[Signature, Codegen]:
+        return result(*arguments), codegen
+
+    typing.__name__ = name
+    names = ("context", *(f"p{k}" for k in range(len(arguments))))
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
+    return numba_intrinsic(typing)
+
+
+@cache
+def _pointer_helpers() -> dict[str, object]:
+    def move(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+        pointer = builder.gep(args[0], [args[1]], inbounds=True)
+        return builder.bitcast(pointer, context.get_value_type(signature.return_type))
+
+    helpers: dict[str, object] = {}
+    for dtype in dtypes.SUPPORTED:
+        pointer = types.CPointer(_storage(dtype))
+        for prefix, base in (("scratch", types.CPointer(types.uint8)), ("offset", pointer)):
+            name = f"{prefix}_{dtypes.name(dtype)}"
+            helpers[name] = _expanding(name, pointer, (base, types.int64), move)
+    return helpers
+
+
+@cache
+def _bind(intrinsic: Intrinsic) -> object:
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+        return _expand(builder, intrinsic, args)
+
+    arguments = tuple(_register_type(p) for p in intrinsic.params)
+    return _expanding(intrinsic.name, _register_type(intrinsic.result), arguments, codegen)
+
+
+def _register_type(name: str) -> types.Type:
+    return types.boolean if name == "b1" else numba.from_dtype(dtypes.by_name(name))
+
+
+# --- intrinsic rows to LLVM -----------------------------------------------------------------------
+
+_LLVM_FLOAT = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}
+_CONVERSIONS = {
+    "bitcast": "bitcast",
+    "sitofp": "sitofp",
+    "uitofp": "uitofp",
+    "fptosi": "fptosi",
+    "fptoui": "fptoui",
+    "fpext": "fpext",
+    "fptrunc": "fptrunc",
+    "zext": "zext",
+    "sext": "sext",
+    "itrunc": "trunc",
+}
+_BUILDER = {
+    **{op: op for op in ("fadd", "fsub", "fmul", "fdiv", "fneg", "select")},
+    **{op: op for op in ("add", "sub", "mul", "shl", "lshr", "ashr", "xor")},
+    "and": "and_",
+    "or": "or_",
+    "not": "not_",
+}
+_REASSOCIATED = {"fadd_reassoc": "fadd", "fmul_reassoc": "fmul"}
+_FUNCTIONS = {
+    **{op: op for op in ("fabs", "fma", "sqrt", "rint", "floor", "ceil", "trunc", "copysign", "ctpop", "ctlz")},
+    "fmaximum": "maximum",
+    "fminimum": "minimum",
+}
+
+
+def _llvm_type(name: str) -> ir.Type:
+    return _LLVM_FLOAT.get(name) or ir.IntType(int(name[1:]))
+
+
+def _expand(builder: ir.IRBuilder, intrinsic: Intrinsic, args: tuple[ir.Value, ...]) -> ir.Value:
+    """Append the instructions of an intrinsic; the value of its last row."""
+    values: list[ir.Value] = []
+    for row in intrinsic.code:
+        op, dtype, *operands = row
+        kind = _llvm_type(str(dtype))
+        if op == "param":
+            values.append(args[operands[0]])  # type: ignore[call-overload]
+        elif op == "const":
+            values.append(ir.Constant(kind, operands[0]))
+        elif op in ("fcmp", "icmp"):
+            predicate, a, b = operands
+            values.append(_compare(builder, str(predicate), values[a], values[b]))  # type: ignore[call-overload]
+        else:
+            values.append(_instruction(builder, str(op), kind, [values[k] for k in operands]))  # type: ignore[call-overload]
+    return values[-1]
+
+
+def _compare(builder: ir.IRBuilder, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """LLVM's predicates: oeq olt ole ogt oge one ord une uno ult .. for floats, eq ne slt ult .. for integers."""
+    kind = ir.FCMPInstr if isinstance(a.type, ir.FloatType | ir.DoubleType | ir.HalfType) else ir.ICMPInstr
+    instruction = kind(builder.block, predicate, a, b)
+    builder._insert(instruction)
+    return instruction
+
+
+def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    if op in _CONVERSIONS:
+        return getattr(builder, _CONVERSIONS[op])(operands[0], kind)
+    if op in _BUILDER:
+        return getattr(builder, _BUILDER[op])(*operands)
+    if op in _REASSOCIATED:
+        return getattr(builder, _REASSOCIATED[op])(*operands, flags=("reassoc", "nsz"))
+    name = _FUNCTIONS[op]
+    if op == "ctlz":
+        operands = [*operands, ir.Constant(ir.IntType(1), 0)]
+    signature = ir.FunctionType(kind, [v.type for v in operands])
+    return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature), operands)
