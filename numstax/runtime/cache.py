@@ -1,0 +1,173 @@
+"""The disk cache of compiled programs, addressed by content.
+
+A Program enters; object code leaves, compiled only when neither this process nor the directory has it.  The
+key covers everything the code depends on: text without comments, parameters, intrinsics, versions, the
+processor, and the knobs that change code.  An entry is two files: ``<name>-<key>.o`` (a JSON line with symbol,
+externals and checksum, then the object) and ``<name>-<key>.py`` (the readable source).  Files appear by
+renaming, so processes can share a directory; a damaged file counts as absent, and a directory that cannot be
+used costs one warning and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+
+from numstax.errors import NumstaxWarning
+from numstax.program import Intrinsic, Program
+from numstax.runtime.load import ObjectCode
+
+FORMAT = "1"
+"""Goes up when the layout of the files or the calling convention of entries changes."""
+
+_COMMENT = re.compile(r"\s*#.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cached program, for listings."""
+
+    name: str
+    nbytes: int
+    path: Path
+
+
+class DiskCache:
+    """Object code by content key, in `directory` (None: nowhere)."""
+
+    def __init__(self, directory: Path | None, settings: tuple[tuple[str, object], ...] = ()) -> None:
+        self.directory = directory
+        self._settings = repr(settings)
+        self._warned = False
+
+    def key(self, program: Program) -> str:
+        """What the code of `program` depends on, as 32 hexadecimal digits."""
+        parts = (
+            FORMAT,
+            _COMMENT.sub("", program.text),
+            program.target,
+            program.entry,
+            repr([(p.kind, str(p.dtype)) for p in program.params]),
+            *map(_intrinsic_text, program.intrinsics),
+            *_surroundings(),
+            self._settings,
+        )
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    def get(self, program: Program, key: str, compile_program: Callable[[Program], ObjectCode]) -> ObjectCode:
+        """The code of `program`, read from the directory or compiled and written there."""
+        path = None if self.directory is None else self.directory / f"{program.name}-{key}.o"
+        found = None if path is None else self._read(path)
+        if found is None:
+            found = compile_program(program)
+            if path is not None:
+                self._write(path, found, program)
+        return found
+
+    def _read(self, path: Path) -> ObjectCode | None:
+        try:
+            head, _, code = path.read_bytes().partition(b"\n")
+            fields = json.loads(head)
+            if fields["sha256"] == hashlib.sha256(code).hexdigest():
+                return ObjectCode(code, fields["symbol"], tuple(fields["externals"]))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._warn(error)
+        except (ValueError, LookupError, TypeError):
+            pass  # damaged: compile again and replace it
+        return None
+
+    def _write(self, path: Path, compiled: ObjectCode, program: Program) -> None:
+        fields = {
+            "symbol": compiled.symbol,
+            "externals": compiled.externals,
+            "sha256": hashlib.sha256(compiled.code).hexdigest(),
+        }
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path.with_suffix(".py"), program.text.encode())
+            _replace(path, json.dumps(fields).encode() + b"\n" + compiled.code)
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            text = (
+                f"the cache directory {self.directory} cannot be used ({error}); compiled code is kept in memory only"
+            )
+            warnings.warn(text, NumstaxWarning, stacklevel=2)
+
+    def entries(self) -> list[Entry]:
+        """What the directory holds, largest first."""
+        found = [Entry(p.name.rpartition("-")[0], _size(p) + _size(p.with_suffix(".py")), p) for p in self._files(".o")]
+        return sorted(found, key=lambda e: (-e.nbytes, e.name))
+
+    def clear(self) -> int:
+        """Remove every entry; the number of bytes freed."""
+        freed = 0
+        for path in (*self._files(".o"), *self._files(".py"), *self._files(".tmp")):
+            size = _size(path)
+            with contextlib.suppress(OSError):
+                path.unlink()
+                freed += size
+        return freed
+
+    def _files(self, suffix: str) -> Iterator[Path]:
+        if self.directory is None or not self.directory.is_dir():
+            return iter(())
+        return self.directory.glob(f"*-{'[0-9a-f]' * 32}{suffix}")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file that other processes see whole or not at all."""
+    temporary = path.with_name(f"{path.stem}{path.suffix}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+@cache
+def _intrinsic_text(intrinsic: Intrinsic) -> str:
+    return repr((intrinsic.name, intrinsic.params, intrinsic.result, intrinsic.code))
+
+
+@cache
+def _surroundings() -> tuple[str, ...]:
+    """The compiler, its version and ours, and the processor.  Importing Numba to ask would take 0.3 s."""
+    spec = find_spec("numba")
+    numba = Path(spec.origin).with_name("_version.py").read_text() if spec and spec.origin else ""
+    return (
+        Path(__file__).with_name("compile_cpu.py").read_text(),
+        numba,
+        llvmlite.__version__,
+        np.__version__,
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )

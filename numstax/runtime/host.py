@@ -1,0 +1,72 @@
+"""What compiled calls of one process share: memory pool, workers, disk cache, loaded code.
+
+A `Host` is made from `Knobs` and handed to whoever launches; it stays usable in a forked child.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+
+from numstax.hardware import host as this_machine
+from numstax.knobs import Knobs
+from numstax.program import Program
+from numstax.runtime.cache import DiskCache
+from numstax.runtime.load import Entry, ObjectCode, load
+from numstax.runtime.memory import Pool
+from numstax.runtime.threads import Workers
+
+
+@dataclass(slots=True)
+class Counts:
+    """Programs compiled, read from disk, and found already loaded, since the process began."""
+
+    compiled: int = 0
+    read: int = 0
+    loaded: int = 0
+
+
+class Host:
+    def __init__(self, knobs: Knobs) -> None:
+        self.parallel_threshold = knobs.parallel_threshold
+        self.pool = Pool(knobs.pool_bytes)
+        self.workers = Workers(knobs.threads or this_machine().cores)
+        self.cache = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key())
+        self.counts = Counts()
+        self._entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
+        renew = weakref.WeakMethod(self._after_fork)
+        os.register_at_fork(after_in_child=lambda: (method := renew()) and method())
+
+    def entry(self, program: Program) -> Entry:
+        """The callable of a program: loaded already, read from disk, or compiled.  Each is compiled once, however
+        many threads ask.  Raises CompileError."""
+        key = self.cache.key(program)
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = load(self._object_code(program, key), program.params)
+            else:
+                self.counts.loaded += 1
+            return entry
+
+    def _object_code(self, program: Program, key: str) -> ObjectCode:
+        compiled = self.counts.compiled
+        code = self.cache.get(program, key, self._compile)
+        self.counts.read += self.counts.compiled == compiled
+        return code
+
+    def _compile(self, program: Program) -> ObjectCode:
+        # importing Numba takes 0.3 s: only when something compiles
+        from numstax.runtime.compile_cpu import compile_program
+
+        self.counts.compiled += 1
+        compiled = compile_program(program)
+        return ObjectCode(compiled.object_code, compiled.symbol)
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self.pool.after_fork()
+        self.workers.after_fork()

@@ -1,0 +1,113 @@
+"""Plan -> one Python function that runs it.
+
+Enters: a Plan and the Host.  Leaves: a `Launcher`, whose `call` takes the plan's arguments in order (arrays in
+the layout the plan was made for, scalars) and returns the results as a tuple, and whose `source` is what `call`
+was compiled from (`wrapper` writes it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from numstax.errors import OutOfBoundsError
+from numstax.program import Plan
+from numstax.runtime.host import Host
+from numstax.runtime.load import RETURN_SLOTS
+from numstax.runtime.memory import address_of
+from numstax.runtime.threads import Chunk, scratch_address
+from numstax.runtime.wrapper import write
+
+
+class CannotRunError(Exception):
+    """This call needs NumPy: an extern gave another shape than when traced, or an array is not aligned.
+    Nothing that the caller can see was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """call : the wrapper; source : its text."""
+
+    call: Callable[..., tuple[object, ...]]
+    source: str
+
+
+def launcher(plan: Plan, host: Host) -> Launcher:
+    """Load every program of the plan and write the wrapper.  Raises CompileError."""
+    source, constants = write(plan, host.parallel_threshold)
+    namespace: dict[str, object] = {
+        "RET": RETURN_SLOTS[0],
+        "EXC": RETURN_SLOTS[1],
+        "address": address_of,
+        "scratch_address": scratch_address,
+        "empty": np.empty,
+        "pooled": host.pool.empty,
+        "parallel": host.workers.parallel_for,
+        "serial": _serial,
+        "strided": strided,
+        "check_status": check_status,
+        "check_shape": check_shape,
+        "CannotRunError": CannotRunError,
+        **constants,
+        **{program.name: host.entry(program) for program in plan.programs},
+    }
+    exec(compile(source, f"<numstax {plan.name}>", "exec"), namespace)
+    return Launcher(namespace["call"], source)  # type: ignore[arg-type]
+
+
+# --- what the wrapper calls -------------------------------------------------------------------------
+
+
+def _serial(chunk: Chunk, tasks: int, grain: int, scratch: int) -> None:
+    chunk(0, tasks, scratch_address(scratch))
+
+
+def strided(
+    array: np.ndarray, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> np.ndarray:
+    """A view: strides and offset in elements of `dtype`, from the first element of `array`."""
+    if array.dtype == dtype and array.shape == shape and offset == 0:
+        size = array.itemsize
+        if all(have == want * size for have, want, n in zip(array.strides, strides, shape, strict=True) if n > 1):
+            return array
+    return np.lib.stride_tricks.as_strided(
+        _shifted(array, dtype, offset),
+        shape,
+        tuple(s * dtype.itemsize for s in strides),
+        writeable=array.flags.writeable,
+    )
+
+
+def _shifted(array: np.ndarray, dtype: np.dtype, offset: int) -> np.ndarray:
+    """One element of `dtype`, `offset` elements from the first of `array`, keeping `array` alive."""
+    interface = {
+        "data": (address_of(array) + offset * dtype.itemsize, not array.flags.writeable),
+        "shape": (1,),
+        "typestr": f"|V{dtype.itemsize}",
+        "version": 3,
+    }
+    holder = _Holder(interface, array)
+    return np.asarray(holder).view(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    __array_interface__: dict[str, object]
+    owner: np.ndarray
+
+
+def check_status(status: np.ndarray) -> None:
+    """Raise what a kernel reported in its status word: (index, axis, size) of an index out of bounds."""
+    if status[0]:
+        index, axis, size = status[1:4].tolist()
+        raise OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}")
+
+
+def check_shape(array: object, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """An extern's result as a C-contiguous array; CannotRunError when it is not what was traced."""
+    result = np.asarray(array)
+    if result.shape != shape or result.dtype != dtype:
+        raise CannotRunError(f"an extern call gave {result.dtype}{result.shape}, expected {dtype}{shape}")
+    return np.ascontiguousarray(result) if result.ndim else result

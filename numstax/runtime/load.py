@@ -1,0 +1,79 @@
+"""Object code -> callable machine code in this process.
+
+Enters: relocatable object code, as the compiler made it (now or in an earlier process), and the parameters
+of its entry.  Leaves: a callable, which keeps the code mapped for as long as it lives.  Every object gets an
+execution engine of its own (0.15 ms), since symbols made in different processes may coincide.  Only llvmlite
+is needed: cached kernels run without importing Numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import CompileError
+from numstax.program import Param
+
+Entry = Callable[..., int]
+
+_RETURN_SPACE = ctypes.create_string_buffer(64)
+RETURN_SLOTS = (ctypes.addressof(_RETURN_SPACE),) * 2
+"""The first two arguments of every entry function: where it may store a result and an exception.  Entries
+return nothing and raise nothing, so all threads share one place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCode:
+    """Object code of one Program: `symbol` is its entry; `externals` are functions it expects to find."""
+
+    code: bytes
+    symbol: str
+    externals: tuple[str, ...] = ()
+
+
+def load(compiled: ObjectCode, params: tuple[Param, ...]) -> Entry:
+    """A callable taking RETURN_SLOTS and then the numbers of each parameter; it releases the GIL.
+
+    Raises CompileError when the object cannot be linked in this process.
+    """
+    # LLVM ends the process on an undefined symbol, so ask first
+    missing = [name for name in compiled.externals if not llvm.address_of_symbol(name)]
+    if missing:
+        raise CompileError(f"compiled code needs functions this process lacks: {', '.join(missing)}")
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target().create_target_machine())
+    try:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
+    except RuntimeError as error:
+        raise CompileError(f"object code cannot be read: {error}") from error
+    engine.finalize_object()
+    address = engine.get_function_address(compiled.symbol)
+    if not address:
+        raise CompileError(f"object code has no entry {compiled.symbol}")
+    words = [word for param in params for word in _c_types(param)]
+    entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *words)(address)
+    entry.engine = engine  # type: ignore[attr-defined]
+    return entry
+
+
+@cache
+def _target() -> llvm.Target:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple()
+
+
+def _c_types(param: Param) -> tuple[type, ...]:
+    if param.kind != "scalar":
+        # sizes too: ctypes converts c_void_p arguments faster than c_int64, and both are one machine word
+        return (ctypes.c_void_p,)
+    assert param.dtype is not None
+    if dtypes.kind(param.dtype) == "c":
+        part = np.dtype(f"f{param.dtype.itemsize // 2}")
+        return (np.ctypeslib.as_ctypes_type(part),) * 2
+    return (np.ctypeslib.as_ctypes_type(dtypes.storage(param.dtype)),)

@@ -1,0 +1,218 @@
+"""Plan -> the source of the Python function that runs it.
+
+The source is straight-line: addresses, allocations, kernel calls, extern calls, releases, views.  Decisions
+that depend on known sizes (serial or parallel, pooled or plain memory) are taken here, once; with symbols they
+become expressions.  Free names of the source are those that `launch` provides, the programs' names, and the
+`constants` returned beside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import keyword
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import VerifyError
+from numstax.program import (
+    Allocate,
+    Argument,
+    ArrayExpr,
+    Call,
+    ExternCall,
+    Name,
+    Param,
+    Plan,
+    Program,
+    Release,
+    Result,
+)
+from numstax.runtime.memory import SMALL
+
+
+def write(plan: Plan, threshold: int) -> tuple[str, dict[str, object]]:
+    """The source, and objects it names.  Programs with at least `threshold` work run in parallel."""
+    writer = _Writer(plan, threshold)
+    return writer.text(), writer.constants
+
+
+@dataclass
+class _Writer:
+    plan: Plan
+    threshold: int
+    constants: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.programs = {p.name: p for p in self.plan.programs}
+        self.scalars = {a.name: a for a in self.plan.arguments if a.kind == "scalar"}
+        self.passed = {name for step in self.plan.steps if isinstance(step, Call) for name in step.args}
+
+    def text(self) -> str:
+        arguments = [a.name for a in self.plan.arguments]
+        for name in (*arguments, *(s.name for s in self.plan.steps if isinstance(s, Allocate))):
+            if not name.isidentifier() or keyword.iskeyword(name) or name in self.programs:
+                raise VerifyError(f"the plan uses the name {name!r}")
+        lines = [f"def call({', '.join(arguments)}):"]
+        lines += [f"    {line}" for line in self._body()]
+        return "\n".join(lines) + "\n"
+
+    def _body(self) -> Iterator[str]:
+        for symbol, expression in self.plan.sizes:
+            yield f"{symbol} = {expression}"
+        yield from self._arguments()
+        if any(p.kind == "status" for program in self.plan.programs for p in program.params):
+            yield f"status = empty(4, {self._constant(dtypes.INT64)})"
+        for step in self.plan.steps:
+            match step:
+                case Allocate():
+                    yield from self._allocate(step)
+                case Call():
+                    yield from self._call(step, self.programs[step.program])
+                case ExternCall():
+                    yield from self._extern(step)
+                case Release():
+                    yield f"del {step.name}"
+        results = "".join(f"{self._result(r)}, " for r in self.plan.results)
+        yield f"return ({results.rstrip() if len(self.plan.results) == 1 else results.rstrip(', ')})"
+
+    def _arguments(self) -> Iterator[str]:
+        """Addresses of the arrays that kernels take, and scalars as the numbers that entries take."""
+        at = []
+        for argument in self.plan.arguments:
+            if argument.name not in self.passed:
+                continue
+            if argument.kind == "array":
+                at.append(argument)
+                yield f"{argument.name}_at = address({argument.name})"
+            else:
+                yield from self._scalar(argument)
+        # complex and half floats: the alignment NumPy asks for
+        masks = {a.name: a.dtype.alignment - 1 for a in at if a.dtype.alignment > 1}
+        if masks:
+            mask = max(masks.values())
+            yield f"if ({' | '.join(f'{name}_at' for name in masks)}) & {mask}:"
+            yield "    raise CannotRunError('an array is not aligned')"
+
+    def _scalar(self, scalar: Argument) -> Iterator[str]:
+        kind, name = dtypes.kind(scalar.dtype), scalar.name
+        if kind == "c":
+            yield f"{name}_re, {name}_im = float({name}.real), float({name}.imag)"
+        elif dtypes.is_low(scalar.dtype):
+            bits = self._constant(dtypes.storage(scalar.dtype))
+            yield f"{name}_v = int({self._constant(scalar.dtype.type)}({name}).view({bits}))"
+        else:
+            yield f"{name}_v = {'float' if kind == 'f' else 'int'}({name})"
+
+    def _allocate(self, step: Allocate) -> Iterator[str]:
+        shape = _tuple(step.shape)
+        nbytes = constant(f"{step.dtype.itemsize}*{'*'.join(f'({n})' for n in step.shape) or '1'}")
+        make = "empty" if nbytes is not None and nbytes < SMALL else "pooled"
+        yield f"{step.name} = {make}({shape}, {self._constant(step.dtype)})"
+        if step.name in self.passed:
+            yield f"{step.name}_at = address({step.name})"
+
+    def _call(self, step: Call, program: Program) -> Iterator[str]:
+        values = iter(step.args)
+        has_status = any(p.kind == "status" for p in program.params)
+        scratch = constant(program.scratch)
+
+        def spelled(lo: str, hi: str, scratch_at: str) -> str:
+            special = {"lo": lo, "hi": hi, "scratch": scratch_at, "status": "address(status)"}
+            words = (special.get(p.kind) or self._word(p, next(values)) for p in program.params)
+            return f"{program.name}(RET, EXC, {', '.join(words)})"
+
+        if has_status:
+            yield "status[0] = 0"
+        tasks, work, grain = constant(program.tasks or "1"), constant(program.work), constant(program.grain)
+        known = None not in (tasks, work, grain)
+        if not program.tasks or (known and (work < self.threshold or tasks <= grain)):  # type: ignore[operator]
+            yield spelled("0", program.tasks, "0" if scratch == 0 else f"scratch_address({program.scratch})")
+        else:
+            yield "def chunk(lo, hi, scratch):"
+            yield f"    {spelled('lo', 'hi', 'scratch')}"
+            run = "parallel" if known else f"(parallel if {program.work} >= {self.threshold} else serial)"
+            yield f"{run}(chunk, {program.tasks}, {program.grain}, {program.scratch})"
+        if has_status:
+            yield "check_status(status)"
+
+    def _word(self, param: Param, value: str) -> str:
+        """The spelling of one argument of an entry."""
+        if param.kind == "pointer":
+            return f"{value}_at"
+        if param.kind == "scalar" and value in self.scalars:
+            return f"{value}_re, {value}_im" if dtypes.kind(self.scalars[value].dtype) == "c" else f"{value}_v"
+        return value
+
+    def _extern(self, step: ExternCall) -> Iterator[str]:
+        if step.function.startswith("constant:"):
+            function = self._constant(self.plan.constants[int(step.function.partition(":")[2])])
+        else:
+            module, _, name = step.function.rpartition(".")
+            function = self._constant(getattr(importlib.import_module(module), name), name)
+        words = [self._value(a) for a in step.args]
+        words += [f"{key}={self._value(v)}" for key, v in step.kwargs]
+        if step.out is not None:
+            words.append(f"out={self._value(step.out)}")
+        call = f"{function}({', '.join(words)})" + (f"  # {step.origin}" if step.origin else "")
+        if not step.results:
+            yield call
+            return
+        yield f"{step.results[0] if len(step.results) == 1 else ', '.join(step.results)} = {call}"
+        for name, (dtype, shape) in zip(step.results, step.expected, strict=True):
+            yield f"{name} = check_shape({name}, {self._constant(dtype)}, {_tuple(shape)})"
+            if name in self.passed:
+                yield f"{name}_at = address({name})"
+
+    def _value(self, tree: object) -> str:
+        """An argument of an extern call, spelled."""
+        if isinstance(tree, ArrayExpr):
+            dtype = self._constant(tree.dtype)
+            return f"strided({tree.array}, {dtype}, {_tuple(tree.shape)}, {_tuple(tree.strides)}, {tree.offset})"
+        if isinstance(tree, Name):
+            scalar = self.scalars.get(tree.text)
+            return tree.text if scalar is None else f"{self._constant(scalar.dtype.type)}({tree.text})"
+        if type(tree) is tuple:
+            return f"({''.join(f'{self._value(item)}, ' for item in tree)})"
+        if type(tree) is list:
+            return f"[{', '.join(map(self._value, tree))}]"
+        if tree is None or type(tree) in (bool, int, str):
+            return repr(tree)
+        return self._constant(tree)
+
+    def _result(self, result: Result) -> str:
+        text = result.source
+        for kind, value in result.views:
+            if kind == "index":
+                text += f"[{self._value(value)}]"
+            elif kind == "dtype":
+                text += f".view({self._constant(np.dtype(value))})"  # type: ignore[call-overload]
+            else:
+                text += f".{kind}({self._value(value)})"
+        return text + "[()]" if result.scalar else text
+
+    def _constant(self, value: object, name: str = "") -> str:
+        """A name in the wrapper's namespace for an object that has no literal."""
+        if isinstance(value, np.dtype):
+            name = dtypes.name(value) if dtypes.is_supported(value) else ""
+        elif isinstance(value, type):
+            name = value.__name__
+        for k in range(len(self.constants) + 1):
+            chosen = f"{name or 'c'}_{k}" if k or not name else name
+            if self.constants.setdefault(chosen, value) is value:
+                return chosen
+        raise AssertionError
+
+
+def _tuple(items: tuple[str, ...]) -> str:
+    return f"({''.join(f'{item}, ' for item in items)})" if len(items) < 2 else f"({', '.join(items)})"
+
+
+def constant(expression: str) -> int | None:
+    """The value of a size expression without symbols."""
+    try:
+        return int(eval(expression, {"__builtins__": {}}))
+    except NameError:
+        return None
