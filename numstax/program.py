@@ -66,6 +66,15 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Emitted:
+    """A printed kernel: its Program and what to pass, by position in ``program.params`` without
+    lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters."""
+
+    program: Program
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayExpr:
     """A strided view of a named array: shape, strides in elements, offset in elements."""
 

@@ -12,7 +12,8 @@ its `loops` in order.  A Loop iterates over its own `inner` variables (last one 
 
 where m, s, e are *local* buffers (kind 'local'): they live within one outer point; rank 0 is a register,
 rank 1 and more is scratch memory.  A kernel without inner loops is pointwise (`inner == ()`); then outer
-is the whole iteration space.  A column reduction has outer=(j,) and inner=(i,): which variable becomes the
+is the whole iteration space.  Between row loops a Loop with ``inner == ()`` runs once per outer point (the
+epilogue of a reduction: ``mean[0] = sum[0] / n``).  A column reduction has outer=(j,) and inner=(i,): which variable becomes the
 vector is a decision of the Tiling, not of the Loop.
 
 Offsets of loads and stores are flat, in elements from the start of the buffer.  A `Ref(k, n)` atom in an
@@ -53,6 +54,7 @@ class Instr:
       'const'   attr=Python or NumPy scalar
       'index'   attr=Index, as an integer value of `dtype` (int64 or int32)
       'cast'    args=(x,): NumPy astype semantics to `dtype`
+      'bitcast' args=(x,): the bits of x as `dtype`, of the same itemsize
       'wrap'    attr=Index n; args=(x,) or (x, mask): a user's integer index in -n <= x < n as 0 <= v < n;
                 outside, the kernel reports OutOfBounds in its status word and the value is 0
       otherwise a row of `ops.ELEMENTWISE`, args already of the row's operand dtype.
