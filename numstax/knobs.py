@@ -17,7 +17,7 @@ from typing import Any
 from numstax.errors import KnobError
 
 PREFIX = "NUMSTAX_"
-LOG_TOPICS = ("passes", "ir", "source", "cache", "launch")
+LOG_TOPICS = ("compiles", "recompiles", "passes", "source")
 
 
 def _whole(low: int, high: int | None = None) -> Callable[[str], int]:

@@ -11,14 +11,14 @@ from numstax.errors import KnobError
 def test_values_are_typed() -> None:
     got = knobs.from_environ(
         {
-            "NUMSTAX_LOG": "passes, cache",
+            "NUMSTAX_LOG": "passes, source",
             "NUMSTAX_CACHE_DIR": "/tmp/here",
             "NUMSTAX_CHECK": "2",
             "NUMSTAX_STRICT": "1",
             "HOME": "/root",
         }
     )
-    assert got.log == {"passes", "cache"}
+    assert got.log == {"passes", "source"}
     assert got.cache_dir == Path("/tmp/here")
     assert (got.check, got.strict, got.threads) == (2, True, 0)
     assert knobs.from_environ({"NUMSTAX_LOG": "all"}).log == set(knobs.LOG_TOPICS)
