@@ -1,0 +1,86 @@
+"""The command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from numstax import cli
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    cli.main(argv)
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(argv)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import numpy as np\n"
+        "def scaled_sum(x, w):\n"
+        "    return (np.maximum(x + w, 0) * 2).sum(-1)\n"
+        "def broken(x):\n"
+        "    return x + np.ones(99)\n"
+    )
+    return path
+
+
+def test_info_lists_versions_and_threads(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "info")
+    assert np.__version__ in out
+    assert "threads" in out
+    assert "NUMSTAX_CACHE_DIR" in out
+
+
+def test_explain_names_the_kernel(capsys: pytest.CaptureFixture[str], program: Path) -> None:
+    out = run(capsys, "explain", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
+    assert "maximum" in out
+
+
+def test_inspect_shows_source(capsys: pytest.CaptureFixture[str], program: Path) -> None:
+    assert "def " in run(capsys, "explain", "--inspect", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
+
+
+def test_cache_show_and_clear(
+    capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMSTAX_CACHE_DIR", str(tmp_path / "cache"))
+    assert "0 kernels" in run(capsys, "cache", "show")
+    assert "removed 0" in run(capsys, "cache", "clear")
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "words"),
+    [
+        ("nofile.py:f", [], "cannot load nofile.py"),
+        ("just_a_name", [], "MODULE:FUNCTION"),
+        ("{program}:absent", [], "has no function absent"),
+        ("{program}:scaled_sum", ["float99[3]"], "float99"),
+        ("{program}:scaled_sum", ["x y"], "no Python literal"),
+        ("{program}:broken", ["float32[3]"], "could not be broadcast"),
+    ],
+)
+def test_mistakes_end_with_one_line(
+    capsys: pytest.CaptureFixture[str], program: Path, target: str, arguments: list[str], words: str
+) -> None:
+    err = refused(capsys, "explain", target.format(program=program), *arguments)
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_arguments_are_made_as_written() -> None:
+    made = cli.make_argument("int32[2, 3]")
+    assert isinstance(made, np.ndarray)
+    assert (made.dtype, made.shape) == (np.dtype("int32"), (2, 3))
+    assert cli.make_argument("float64[]").shape == ()  # type: ignore[attr-defined]
+    assert cli.make_argument("(1, 'a')") == (1, "a")
