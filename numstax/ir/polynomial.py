@@ -313,7 +313,8 @@ def _nested(a: Index, b: Index) -> tuple[Index, Index] | None:
         return None
     atom = a.terms[0][0][0]
     if isinstance(atom, Quotient):
-        return atom.value // (atom.divisor * b), _atom_index(Remainder(a, b))
+        quotient = atom.value // (atom.divisor * b)
+        return quotient, _atom_index(Remainder(a, b)) if quotient.value is None else a - quotient * b
     if isinstance(atom, Remainder):
         c, left = split_multiples(atom.divisor, b)
         if left is ZERO:
