@@ -1,6 +1,6 @@
 """Single operations beside NumPy, out of cache and in it.
 
-    python -m bench.op [--only exp sum] [--dtype float64]
+python -m bench.op [--only exp sum] [--dtype float64]
 """
 
 from __future__ import annotations
