@@ -1,0 +1,278 @@
+"""Readable text of Graphs, Kernels and Schedules, which `parse` turns back into equal values.
+
+One line for each node, instruction, effect and buffer, with the user's line as a comment::
+
+    graph
+    input 0 array f32[n, 4] strides [4, 1] 'x'
+    %0 = input f32[n, 4] {position=0}            # model.py:3 in f
+    %1 = reduce_add f32[n] %0 {axes=(1,)}        # model.py:4 in f
+    return %1
+
+A tuple of Index values is written as a list, ``[1, n + 1]``.  Two values print alike only if they are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import Origin
+from numstax.ir.graph import Arg, Graph, Literal, Node, topological
+from numstax.ir.index import Index, Ref, Symbol, Var, atoms
+from numstax.ir.loops import Buffer, BufferView, Effect, Extern, Instr, Kernel, Loop, Reduce, Scan, Schedule, Store
+
+Line = tuple[str, str]
+"""Text and comment."""
+
+
+def show_graph(graph: Graph) -> str:
+    nodes = _all_nodes(graph)
+    names = {node: f"%{k}" for k, node in enumerate(nodes)}
+    lines: list[Line] = [("graph", "")]
+    lines += _symbol_lines(_graph_sizes(graph, nodes))
+    for position, spec in enumerate(graph.inputs):
+        strides = f" strides [{_sizes(spec.strides)}]" if spec.strides else ""
+        lines.append((f"input {position} {spec.kind} {_type(spec.dtype, spec.shape)}{strides} {spec.name!r}", ""))
+    lines += [(_node_text(node, names), _origin(node.origin)) for node in nodes]
+    for kind, a, b, message in graph.asserts:
+        lines.append((f"assert {kind} {a}, {b} : {message!r}", ""))
+    for position, node in graph.writes:
+        lines.append((f"write {position} = {names[node]}", ""))
+    for out in graph.outputs:
+        scalar = " scalar" if out.scalar else ""
+        alias = f" alias {out.alias[0]} {out.alias[1]} views {text(out.views)}" if out.alias else ""
+        lines.append((f"return {names[out.node]}{scalar}{alias}", ""))
+    return _joined(lines)
+
+
+def show_node(graph: Graph, node: Node) -> str:
+    """The line that `show_graph` prints for `node`."""
+    names = {n: f"%{k}" for k, n in enumerate(_all_nodes(graph))}
+    return _joined([(_node_text(node, names), _origin(node.origin))])
+
+
+def show_kernel(kernel: Kernel) -> str:
+    return _joined([*_symbol_lines(_kernel_sizes(kernel)), *_kernel_lines(kernel, {})])
+
+
+def show_schedule(schedule: Schedule) -> str:
+    sizes = [size for b in schedule.buffers for size in (*b.shape, *b.strides)]
+    for unit in schedule.units:
+        sizes += _kernel_sizes(unit) if isinstance(unit, Kernel) else index_leaves((unit.args, unit.kwargs, unit.out))
+    lines: list[Line] = [("schedule", ""), *_symbol_lines(sizes), *((_buffer_text(b), "") for b in schedule.buffers)]
+    known = {b.name: b for b in schedule.buffers}
+    for unit in schedule.units:
+        lines += _kernel_lines(unit, known) if isinstance(unit, Kernel) else [_extern_line(unit)]
+    lines.append((f"outputs {text(schedule.outputs)}", ""))
+    lines.append((f"writes {text(schedule.writes)}", ""))
+    lines += [(f"refusal {r.what!r} : {r.reason!r}", "") for r in schedule.refusals]
+    return _joined(lines)
+
+
+def text(value: object) -> str:
+    """An attribute as an expression that `parse` evaluates."""
+    if isinstance(value, tuple):
+        if value and all(isinstance(item, Index) for item in value):
+            return f"[{_sizes(value)}]"
+        return f"({', '.join(map(text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"list({text(tuple(value))})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{text(k)}: {text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, slice):
+        return f"slice({text(value.start)}, {text(value.stop)}, {text(value.step)})"
+    if isinstance(value, np.dtype):
+        return dtypes.name(value) if dtypes.is_supported(value) else f"dtype({value.str!r})"
+    if isinstance(value, Literal):
+        return _literal(value)
+    if isinstance(value, Arg):
+        return f"Arg({value.k})"
+    if isinstance(value, Var):
+        return f"Var({value.name!r}, Index({value.extent}))"
+    if isinstance(value, BufferView):
+        return f"BufferView({value.buffer!r}, Index({value.offset}), {text(value.shape)}, {text(value.strides)})"
+    if isinstance(value, np.generic):
+        return str(value)
+    if value is Ellipsis:
+        return "..."
+    if callable(value):
+        return f"function({getattr(value, '__module__', '')!r}, {getattr(value, '__qualname__', repr(value))!r})"
+    return repr(value)
+
+
+def _literal(literal: Literal) -> str:
+    dtype, kind, plain = literal.dtype, dtypes.kind(literal.dtype), str(literal.value)
+    if kind == "f":
+        plain = repr(float(plain))
+    # the bits say more than the number where NaNs differ, and signed zeros of complex numbers
+    if kind in "biu" or (kind == "f" and Literal.of(float(plain), dtype) == literal):
+        return f"Literal.of({plain}, {text(dtype)})"
+    return f"Literal({text(dtype)}, {literal.bits!r})"
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def _node_text(node: Node, names: dict[Node, str]) -> str:
+    args = "".join(f" {names[a]}" for a in node.args)
+    attrs = f" {{{', '.join(f'{key}={text(value)}' for key, value in node.attrs)}}}" if node.attrs else ""
+    return f"{names[node]} = {node.op} {_type(node.dtype, node.shape)}{args}{attrs}"
+
+
+def _buffer_text(buffer: Buffer) -> str:
+    strides = f" strides [{_sizes(buffer.strides)}]" if buffer.kind == "input" else ""
+    return f"buffer {buffer.name} {buffer.kind} {_type(buffer.dtype, buffer.shape)}{strides}"
+
+
+def _kernel_lines(kernel: Kernel, known: dict[str, Buffer]) -> list[Line]:
+    lines: list[Line] = [(f"kernel {kernel.name} ({_vars(kernel.outer)})", "; ".join(map(_origin, kernel.origins)))]
+    lines += [(f"  {_buffer_text(b)}", "") for b in kernel.buffers if known.get(b.name) != b]
+    lines.append((f"  uses {', '.join(b.name for b in kernel.buffers)}", ""))
+    if kernel.tiling is not None:
+        t = kernel.tiling
+        rest = f"block={t.block}, tile={text(t.tile)}, unroll={t.unroll}"
+        lines.append((f"  tiling form={t.form!r}, vector={text(t.vector)}, {rest}", ""))
+    for loop in kernel.loops:
+        lines.append((f"  loop ({_vars(loop.inner)})", ""))
+        lines += [(f"    {line}", comment) for line, comment in loop_lines(loop)]
+    return lines
+
+
+def loop_lines(loop: Loop) -> list[Line]:
+    """Text and comment of each instruction and effect."""
+    below = {a.position: a.extent for index in _loop_indices(loop) for a in atoms(index) if isinstance(a, Ref)}
+    lines = []
+    for k, instr in enumerate(loop.body):
+        limit = f" below {below[k]}" if k in below else ""
+        lines.append((f"v{k} = {_instr_text(instr)}{limit}", _origin(instr.origin)))
+    return lines + [(_effect_text(effect), "") for effect in loop.effects]
+
+
+def _instr_text(instr: Instr) -> str:
+    args = [f"v{k}" for k in instr.args]
+    head = f"{instr.op} {dtypes.name(instr.dtype)}"
+    if instr.op == "load":
+        buffer, offset = cast(tuple[str, Index], instr.attr)
+        return f"{head} {buffer}[{offset}]" + "".join(f" if {a}" for a in args)
+    if instr.op == "wrap":
+        return f"{head} {', '.join(args)} of {instr.attr}"
+    if instr.op in ("const", "index"):
+        return f"{head} {text(instr.attr) if instr.op == 'const' else instr.attr}"
+    return f"{head} {', '.join(args)}"
+
+
+def _effect_text(effect: Effect) -> str:
+    target = f"{effect.buffer}[{effect.offset}]"
+    if isinstance(effect, Store):
+        return f"store {target} = v{effect.value}" + (f" if v{effect.mask}" if effect.mask is not None else "")
+    head = f"{'scan' if isinstance(effect, Scan) else 'reduce'} {effect.op} {dtypes.name(effect.dtype)}"
+    line = f"{head} {target} = v{effect.value}"
+    if isinstance(effect, Reduce):
+        if effect.position is not None:
+            line += f" at {effect.position}"
+        if effect.position_in is not None:
+            line += f" with v{effect.position_in}"
+        if effect.value_buffer is not None:
+            line += f" also {effect.value_buffer}[{effect.value_offset}]"
+    return line
+
+
+def _extern_line(unit: Extern) -> Line:
+    fields = {"args": unit.args, "kwargs": unit.kwargs, "results": unit.results, "out": unit.out}
+    told = ", ".join(f"{key}={text(value)}" for key, value in fields.items() if key == "args" or value)
+    return f"extern {text(unit.function)} {{{told}}}", _origin(unit.origin)
+
+
+def _symbol_lines(sizes: Iterable[Index]) -> list[Line]:
+    lines = {}
+    for size in sizes:
+        for symbol in _symbols(size):
+            given = {"lo": symbol.lo, "hi": symbol.hi, "multiple_of": symbol.multiple_of, "hint": symbol.hint}
+            plain = Symbol("")
+            told = "".join(f" {k}={v}" for k, v in given.items() if v != getattr(plain, k))
+            lines[symbol.name] = (f"symbol {symbol.name}{told}", "")
+    return [lines[name] for name in sorted(lines)]
+
+
+def _joined(lines: Sequence[Line]) -> str:
+    width = min(max((len(line) for line, comment in lines if comment), default=0), 72)
+    return "\n".join(f"{line:<{width}}  # {comment}" if comment else line for line, comment in lines)
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def _type(dtype: np.dtype, shape: Sequence[Index]) -> str:
+    return f"{text(dtype)}[{_sizes(shape)}]"
+
+
+def _sizes(sizes: Iterable[Index]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def _vars(variables: Sequence[Var]) -> str:
+    return ", ".join(f"{v} < {v.extent}" for v in variables)
+
+
+def _origin(origin: Origin | None) -> str:
+    if origin is None:
+        return ""
+    return f"{origin} in {origin.function}" if origin.function else str(origin)
+
+
+def _all_nodes(graph: Graph) -> list[Node]:
+    """Every node, those named by aliases too."""
+    return topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)])
+
+
+def _symbols(size: Index) -> Iterator[Symbol]:
+    for atom in atoms(size):
+        if isinstance(atom, Symbol):
+            yield atom
+        elif isinstance(atom, Var | Ref):
+            yield from _symbols(atom.extent)
+
+
+def index_leaves(tree: object) -> Iterator[Index]:
+    """Every Index in nested tuples, lists, dicts, slices and views."""
+    if isinstance(tree, Index):
+        yield tree
+    elif isinstance(tree, tuple | list):
+        for item in tree:
+            yield from index_leaves(item)
+    elif isinstance(tree, dict):
+        yield from index_leaves(list(tree.values()))
+    elif isinstance(tree, slice):
+        yield from index_leaves((tree.start, tree.stop, tree.step))
+    elif isinstance(tree, BufferView):
+        yield from (tree.offset, *tree.shape, *tree.strides)
+
+
+def _graph_sizes(graph: Graph, nodes: Iterable[Node]) -> Iterator[Index]:
+    for spec in graph.inputs:
+        yield from (*spec.shape, *spec.strides)
+    for node in nodes:
+        yield from node.shape
+        yield from index_leaves(node.attrs)
+    yield from index_leaves((graph.asserts, [out.views for out in graph.outputs]))
+
+
+def _loop_indices(loop: Loop) -> Iterator[Index]:
+    for instr in loop.body:
+        yield from index_leaves(instr.attr)
+    for effect in loop.effects:
+        yield effect.offset
+        if isinstance(effect, Reduce):
+            yield from index_leaves((effect.position, effect.value_offset))
+
+
+def _kernel_sizes(kernel: Kernel) -> Iterator[Index]:
+    for buffer in kernel.buffers:
+        yield from (*buffer.shape, *buffer.strides)
+    yield from (v.extent for v in kernel.outer)
+    for loop in kernel.loops:
+        yield from (v.extent for v in loop.inner)
+        yield from _loop_indices(loop)
