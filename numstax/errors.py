@@ -110,5 +110,9 @@ class KnobError(NumstaxError, ValueError):
     """A NUMSTAX_ environment variable that does not exist, or with a value that cannot be understood."""
 
 
+class SpecialisationLimitError(NumstaxError, RuntimeError):
+    """A function was compiled too often, each time for other arguments."""
+
+
 class NumstaxWarning(UserWarning):
     """A call ran as plain NumPy, or a cache could not be used; the text says why."""

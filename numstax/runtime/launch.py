@@ -34,9 +34,12 @@ class Launcher:
     source: str
 
 
-def launcher(plan: Plan, host: Host) -> Launcher:
-    """Load every program of the plan and write the wrapper.  Raises CompileError."""
-    source, constants = write(plan, host.parallel_threshold)
+def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = None) -> Launcher:
+    """Load every program of the plan and write the wrapper.  Raises CompileError.
+
+    With `observe`, the wrapper calls it with the name of each kernel and extern function after it has run.
+    """
+    source, constants = write(plan, host.parallel_threshold, observe is not None)
     namespace: dict[str, object] = {
         "RET": RETURN_SLOTS[0],
         "EXC": RETURN_SLOTS[1],
@@ -50,6 +53,7 @@ def launcher(plan: Plan, host: Host) -> Launcher:
         "check_status": check_status,
         "check_shape": check_shape,
         "CannotRunError": CannotRunError,
+        "observe": observe,
         **constants,
         **{program.name: host.entry(program) for program in plan.programs},
     }

@@ -33,9 +33,10 @@ from numstax.program import (
 from numstax.runtime.memory import SMALL
 
 
-def write(plan: Plan, threshold: int) -> tuple[str, dict[str, object]]:
-    """The source, and objects it names.  Programs with at least `threshold` work run in parallel."""
-    writer = _Writer(plan, threshold)
+def write(plan: Plan, threshold: int, observed: bool = False) -> tuple[str, dict[str, object]]:
+    """The source, and objects it names.  Programs with at least `threshold` work run in parallel; an `observed`
+    wrapper calls ``observe(name)`` after each kernel and extern call."""
+    writer = _Writer(plan, threshold, observed)
     return writer.text(), writer.constants
 
 
@@ -43,6 +44,7 @@ def write(plan: Plan, threshold: int) -> tuple[str, dict[str, object]]:
 class _Writer:
     plan: Plan
     threshold: int
+    observed: bool
     constants: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,8 @@ class _Writer:
                     yield from self._extern(step)
                 case Release():
                     yield f"del {step.name}"
+            if self.observed and isinstance(step, Call | ExternCall):
+                yield f"observe({(step.program if isinstance(step, Call) else step.function)!r})"
         results = "".join(f"{self._result(r)}, " for r in self.plan.results)
         yield f"return ({results.rstrip() if len(self.plan.results) == 1 else results.rstrip(', ')})"
 

@@ -1,0 +1,205 @@
+"""Guards: what must hold of a call's arguments for an artifact to be the right one.
+
+Enters: the arguments of a first call.  Leaves: a key that is equal for interchangeable calls, and a `Guard`:
+conditions as Python expressions over ``args`` and ``kwargs``, and an expression for each leaf (array or
+run-time number) that the compiled code takes.  A guard reads metadata only and keeps no example array alive.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import UnsupportedArgumentError
+
+RUNTIME = (float, complex)
+"""Python types whose values are given to compiled code; the values of others are part of the key."""
+
+MISS = object()
+"""What `enter` returns when a condition does not hold."""
+
+
+def key_of(value: object, static: bool = False) -> object:
+    """Hashable; equal keys mean that one artifact may serve both values."""
+    kind = type(value)
+    if static:
+        return static_key(value)
+    if kind is np.ndarray:
+        return value.dtype, value.shape, value.strides  # type: ignore[attr-defined]
+    if kind in RUNTIME or isinstance(value, np.generic):
+        return kind
+    if isinstance(value, np.ndarray):
+        return kind, value.dtype, value.shape, value.strides
+    if isinstance(value, tuple | list):
+        return kind, *map(key_of, value)
+    if isinstance(value, dict):
+        return kind, *((k, key_of(v)) for k, v in value.items())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return kind, *(key_of(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return static_key(value)
+
+
+def static_key(value: object) -> object:
+    """Type, value, and for numbers the text, which tells -0.0 from 0.0 and True from 1."""
+    if isinstance(value, slice):
+        return slice, static_key(value.start), static_key(value.stop), static_key(value.step)
+    if isinstance(value, tuple | list):
+        return type(value), *map(static_key, value)
+    try:
+        hash(value)
+    except TypeError:
+        raise UnsupportedArgumentError(
+            f"a value of type {type(value).__name__} cannot be a static argument",
+            remedy="static values must be hashable",
+        ) from None
+    return type(value), repr(value) if isinstance(value, float | complex) else value
+
+
+def is_odd(array: np.ndarray) -> bool:
+    """Must the array be copied before compiled code can read it (byte order, strides, alignment)?"""
+    return (
+        not array.dtype.isnative
+        or any(s % array.itemsize for s in array.strides)
+        or (not array.flags.aligned and array.dtype.kind != "V")
+    )
+
+
+def plain_copy(array: np.ndarray) -> np.ndarray:
+    return np.array(array, array.dtype.newbyteorder("="), order="C", subok=False)
+
+
+class Guard:
+    """Conditions and leaves of one call, collected from its arguments.
+
+    `static` : positions and keywords whose values are static whatever their type.
+    """
+
+    def __init__(self, args: Sequence[object], kwargs: Mapping[str, object], static: frozenset[int | str]) -> None:
+        self.conditions: list[str] = []
+        self.leaves: list[str] = []
+        self.values: list[Any] = []
+        """The leaves of this call, ready for tracing: odd arrays are copies."""
+        self.odd: set[int] = set()
+        self.names: dict[str, object] = {"ndarray": np.ndarray, "static_key": static_key, "plain_copy": plain_copy}
+        self._call = f"len(args) == {len(args)} and " + (
+            f"kwargs.keys() == {set(kwargs)!r}" if kwargs else "not kwargs"
+        )
+        self.args = [self._take(f"args[{k}]", v, k in static) for k, v in enumerate(args)]
+        self.kwargs = {k: self._take(f"kwargs[{k!r}]", v, k in static) for k, v in kwargs.items()}
+
+    def _take(self, path: str, value: Any, static: bool = False) -> Any:
+        """Guard the value at `path`; what the tracer is given for it."""
+        kind = type(value)
+        if static:
+            return self._static(path, value)
+        if isinstance(value, np.ndarray):
+            return self._array(path, value)
+        if kind in RUNTIME or isinstance(value, np.generic):
+            self._type(path, kind)
+            return self._leaf(path, value)
+        if isinstance(value, tuple | list):
+            self._type(path, kind)
+            self.conditions.append(f"len({path}) == {len(value)}")
+            items = [self._take(f"{path}[{k}]", v) for k, v in enumerate(value)]
+            return kind(*items) if hasattr(value, "_fields") else kind(items)
+        if isinstance(value, dict):
+            self._type(path, kind)
+            self.conditions.append(f"list({path}) == {self._name(list(value))}")
+            return kind((k, self._take(f"{path}[{self._name(k)}]", v)) for k, v in value.items())
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            self._type(path, kind)
+            fields = {f.name: self._take(f"{path}.{f.name}", getattr(value, f.name)) for f in dataclasses.fields(value)}
+            return dataclasses.replace(value, **fields)
+        return self._static(path, value)
+
+    def _array(self, path: str, array: np.ndarray) -> np.ndarray:
+        self._type(path, type(array))
+        self.conditions.append(f"{path}.dtype {'is' if _is_singleton(array.dtype) else '=='} {self._name(array.dtype)}")
+        self.conditions.append(f"{path}.shape == {array.shape}")
+        self.conditions.append(f"{path}.strides == {array.strides}")
+        if dtypes.is_supported(array.dtype.newbyteorder("=")) and is_odd(array):
+            self.odd.add(len(self.leaves))
+            return self._leaf(f"plain_copy({path})", plain_copy(array))
+        if isinstance(array, np.memmap):
+            return self._leaf(f"{path}.view(ndarray)", array.view(np.ndarray))
+        return self._leaf(path, array)
+
+    def _leaf(self, path: str, value: Any) -> Any:
+        self.leaves.append(path)
+        self.values.append(value)
+        return value
+
+    def _type(self, path: str, kind: type) -> None:
+        self.conditions.append(f"type({path}) is {self._name(kind)}")
+
+    def _static(self, path: str, value: object) -> object:
+        if value is None or isinstance(value, bool):
+            self.conditions.append(f"{path} is {value}")
+        elif type(value) in (int, str):
+            self._type(path, type(value))
+            self.conditions.append(f"{path} == {value!r}")
+        else:
+            self.conditions.append(f"static_key({path}) == {self._name(static_key(value))}")
+        return value
+
+    def _name(self, value: object) -> str:
+        """A name for `value` in the guard's namespace, or its literal."""
+        if type(value) in (int, str):
+            return repr(value)
+        base = value.__name__ if isinstance(value, type) else str(value) if isinstance(value, np.dtype) else "c"
+        base = base if base.isidentifier() else "c"
+        k = 0
+        while self.names.setdefault(name := f"{base}_{k}" if k else base, value) is not value:
+            k += 1
+        return name
+
+    # --- the conditions that tracing adds -----------------------------------------------------------
+
+    def require(self, text: str, **names: object) -> None:
+        """Add a condition; `names` are free names in it."""
+        self.names |= names
+        self.conditions.append(text)
+
+    def writes(self, positions: Iterable[int]) -> None:
+        """The compiled code writes to these leaves: they must be writeable and share no memory with another."""
+        written = sorted(positions)
+        arrays = [k for k, v in enumerate(self.values) if isinstance(v, np.ndarray)]
+        for p in written:
+            self.conditions.append(f"{self.leaves[p]}.flags.writeable")
+            for q in arrays:
+                if q != p and (q not in written or p < q):
+                    self.require(f"not shares({self.leaves[p]}, {self.leaves[q]})", shares=np.may_share_memory)
+
+    # --- the function -------------------------------------------------------------------------------
+
+    def enter(self, run: str, **names: object) -> Callable[[tuple, dict], Any]:
+        """A function of (args, kwargs) that gives the value of the expression `run`, or MISS when a condition
+        does not hold.  `run` may use the leaves as ``leaves`` written out."""
+        tests = "\n            and ".join([self._call, *self.conditions])
+        source = (
+            f"def enter(args, kwargs):\n    if (\n            {tests}\n    ):\n        return {run}\n    return MISS\n"
+        )
+        namespace = {**self.names, **names, "MISS": MISS}
+        exec(compile(source, "<numstax guard>", "exec"), namespace)
+        return namespace["enter"]  # type: ignore[no-any-return]
+
+    def failing(self, args: tuple, kwargs: dict) -> str:
+        """The first condition that does not hold for these arguments, and the value that it saw."""
+        scope = {"args": args, "kwargs": kwargs}
+        for condition in (self._call, *self.conditions):
+            if not eval(condition, self.names, scope):
+                left = condition.split(" == ")[0].split(" is ")[0]
+                try:
+                    return f"{condition} (was {eval(left, self.names, scope)!r:.80})"
+                except Exception:
+                    return condition
+        return ""
+
+
+def _is_singleton(dtype: np.dtype) -> bool:
+    """NumPy hands out one object for each built-in dtype in native byte order."""
+    return dtype.isbuiltin == 1 and dtype is np.dtype(dtype.str) and dtype.metadata is None
