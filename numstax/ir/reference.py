@@ -9,7 +9,7 @@ holds NaN, and an access outside a buffer or two writes to one element raise Ver
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -80,14 +80,22 @@ def evaluate_graph(graph: Graph, inputs: Sequence[Array], symbols: Symbols) -> t
     Outputs are fresh C-contiguous arrays, except aliases, which are views of an input or an earlier output.
     """
     arguments = [np.asarray(x) for x in inputs]
-    with np.errstate(all="ignore"):
-        values: dict[Node, Any] = {}
-        for node in graph.nodes():
-            values[node] = _checked(node, _evaluate_node(node, values, arguments, symbols), symbols)
+    values: dict[Node, Any] = {}
+    evaluate_nodes(graph.nodes(), values, arguments, symbols)
     outputs: list[Any] = []
     for out in graph.outputs:
         outputs.append(_output(out, values, arguments, outputs, symbols))
     return outputs, [(position, np.array(values[node])) for position, node in graph.writes]
+
+
+def evaluate_nodes(
+    nodes: Iterable[Node], values: dict[Node, Any], inputs: Sequence[Array], symbols: Symbols
+) -> None:
+    """Add to `values` those of the nodes, given in topological order, that it lacks."""
+    with np.errstate(all="ignore"):
+        for node in nodes:
+            if node not in values:
+                values[node] = _checked(node, _evaluate_node(node, values, inputs, symbols), symbols)
 
 
 def _output(

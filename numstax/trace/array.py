@@ -1,0 +1,374 @@
+"""TracedArray: what stands for an array or a number while a function is traced.
+
+An array handle is a Storage (memory that may change) and a chain of Views into it; handles of views share
+the Storage of their base, so a write through one is seen by all.  Operators and methods append to the graph
+of the handle's Recorder.  Handles of NumPy scalars (`is_scalar`) and of Python numbers (`weak`) are
+immutable, as those are.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax.dtypes import is_supported
+from numstax.errors import DataDependentError, ReadOnlyError, UnsupportedOperationError
+from numstax.ir.graph import Node
+from numstax.trace.layout import Strides
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import Shape, number, numbers, total
+from numstax.trace.views import BitcastView, View
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+@dataclass(slots=True)
+class Storage:
+    """Memory: `node` is what it holds now.
+
+    position : the argument that owns it, None when it was made inside the function.
+    read_only : writes are an error, as in NumPy.
+    fixed : why a write cannot be traced ('' when it can).
+    """
+
+    node: Node
+    position: int | None = None
+    read_only: bool = False
+    fixed: str = ""
+
+
+class TracedArray:
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("_read", "dtype", "is_scalar", "recorder", "sizes", "storage", "strides_in_elements", "views", "weak")
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        storage: Storage,
+        node: Node,
+        strides: Strides | None,
+        views: tuple[View, ...] = (),
+        is_scalar: bool = False,
+        weak: type | None = None,
+    ) -> None:
+        self.recorder, self.storage, self.views = recorder, storage, views
+        self.sizes: Shape = node.shape
+        self.dtype = node.dtype
+        self.strides_in_elements = strides
+        self.is_scalar, self.weak = is_scalar, weak
+        self._read = (storage.node, node)
+
+    # --- contents ---------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Node:
+        """The value now."""
+        base, node = self._read
+        if base is not self.storage.node:
+            base = node = self.storage.node
+            for view in self.views:
+                node = view.read(self.recorder.nodes, node)
+            self._read = (base, node)
+        return node
+
+    def derive(self, step: View) -> TracedArray:
+        """The handle of a view of this array."""
+        base = self.strides_in_elements
+        strides = None if base is None else step.strides(base, self.sizes)
+        node = step.read(self.recorder.nodes, self.node)
+        return TracedArray(self.recorder, self.storage, node, strides, (*self.views, step))
+
+    def put(self, value: Node) -> None:
+        """Replace the contents; `value` has the shape and dtype of this array."""
+        if self.storage.read_only or not all(v.writeable for v in self.views):
+            raise ReadOnlyError("assignment destination is read-only", user_origin(), "copy the array first")
+        if self.storage.fixed:
+            raise UnsupportedOperationError(f"a write into {self.storage.fixed}", user_origin())
+        nodes = self.recorder.nodes
+        bases = [self.storage.node]
+        for view in self.views:
+            bases.append(view.read(nodes, bases[-1]))
+        for view, base in zip(reversed(self.views), reversed(bases[:-1]), strict=True):
+            value = view.put(nodes, base, value)
+        self.storage.node = value
+
+    # --- attributes -------------------------------------------------------------------------------
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """isinstance answers as for the value this stands for."""
+        if self.weak is not None:
+            return self.weak
+        return self.dtype.type if self.is_scalar else np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return numbers(self.sizes)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def size(self) -> int:
+        return number(total(self.sizes))
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        if self.strides_in_elements is None:
+            raise UnsupportedOperationError("the strides of this result are not known while tracing", user_origin())
+        return tuple(s * self.itemsize for s in numbers(self.strides_in_elements))
+
+    @property
+    def T(self) -> TracedArray:
+        return self.transpose()
+
+    @property
+    def mT(self) -> TracedArray:
+        return self.swapaxes(-1, -2)
+
+    @property
+    def real(self) -> TracedArray:
+        return self.recorder.call(np.real, (self,), {})
+
+    @real.setter
+    def real(self, value: object) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> TracedArray:
+        return self.recorder.call(np.imag, (self,), {})
+
+    @imag.setter
+    def imag(self, value: object) -> None:
+        self.imag[...] = value
+
+    @property
+    def flat(self) -> FlatIterator:
+        return FlatIterator(self)
+
+    @flat.setter
+    def flat(self, value: object) -> None:
+        self.flat[:] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and hasattr(np.ndarray, name):
+            raise UnsupportedOperationError(f"ndarray.{name} of a traced array", user_origin())
+        raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        kind = "scalar" if self.is_scalar else "array"
+        return f"<traced {kind} {self.dtype.name}{list(map(str, self.sizes))}>".replace("'", "")
+
+    # --- leaving the graph ------------------------------------------------------------------------
+
+    def value(self, what: str, remedy: str = "") -> np.ndarray:
+        """The value, when it is the same for all arguments; else a DataDependentError."""
+        known = self.recorder.known(self.node)
+        if known is None:
+            raise DataDependentError(f"{what} of a traced array", user_origin(), remedy)
+        return known
+
+    def __bool__(self) -> bool:
+        return bool(self.value("branch on the value", "use np.where, np.minimum or np.maximum for element choices"))
+
+    def __int__(self) -> int:
+        return int(self.value("int() takes the value", "keep it an array: .astype(int)"))
+
+    def __float__(self) -> float:
+        return float(self.value("float() takes the value", "keep it an array: .astype(float)"))
+
+    def __complex__(self) -> complex:
+        return complex(self.value("complex() takes the value", "keep it an array: .astype(complex)"))
+
+    def __index__(self) -> int:
+        return operator.index(self.value("a size, index or loop bound is the value")[()])
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        return self.value("conversion to numpy.ndarray needs the value").astype(dtype or self.dtype)  # type: ignore[arg-type]
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def item(self, *index: int) -> Any:
+        return self.value("item() takes the value").item(*index)
+
+    def tolist(self) -> Any:
+        return self.value("tolist() takes the values").tolist()
+
+    def tobytes(self) -> bytes:
+        return self.value("tobytes() takes the values").tobytes()
+
+    # --- items ------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if not self.sizes:
+            raise TypeError("len() of unsized object")
+        return number(self.sizes[0])
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if not self.sizes:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(len(self)))
+
+    def __contains__(self, item: object) -> bool:
+        return bool((self == item).any())
+
+    def __getitem__(self, key: object) -> TracedArray:
+        return self.recorder.getitem(self, key)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self.recorder.setitem(self, key, value)
+
+    # --- protocols --------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+        return self.recorder.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Any:
+        return self.recorder.call(function, args, kwargs)
+
+    # --- methods that differ from the function of the same name ---------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> TracedArray:
+        return self._call(np.reshape, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        return self._call(np.transpose, None if not axes else axes[0] if len(axes) == 1 else axes)
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+    ) -> TracedArray:
+        return self._call(np.ndarray.astype, dtype, casting=casting, copy=copy)
+
+    def view(self, dtype: Any = None) -> TracedArray:
+        target = self.dtype if dtype is None or dtype is np.ndarray else np.dtype(dtype)
+        if target.itemsize != self.itemsize or not is_supported(target):
+            raise UnsupportedOperationError(f"ndarray.view({target}) of a {self.dtype} array", user_origin())
+        return self.derive(BitcastView(target))
+
+    def copy(self, order: str = "C") -> TracedArray:
+        return self._call(np.copy)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> TracedArray:
+        return self.copy()
+
+    def flatten(self, order: str = "C") -> TracedArray:
+        return self._call(np.ravel, order=order)._call(np.copy)
+
+    def fill(self, value: object) -> None:
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None) -> None:
+        self[...] = self._call(np.sort, axis=axis, kind=kind)
+
+    def partition(self, kth: Any, axis: int = -1) -> None:
+        self[...] = self._call(np.partition, kth, axis=axis)
+
+    def conj(self) -> TracedArray:
+        return np.conjugate(self)  # type: ignore[call-overload, no-any-return]
+
+    conjugate = conj
+
+    def _call(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+        return self.recorder.call(function, (self, *args), kwargs)
+
+
+class FlatIterator:
+    """ndarray.flat: the elements in C order, readable and writeable."""
+
+    def __init__(self, array: TracedArray) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        return iter(self._array.reshape(-1))
+
+    def __getitem__(self, key: object) -> TracedArray:
+        return self._array.flatten()[key]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        flat = self._array.flatten()
+        flat[key] = value
+        self._array[...] = flat.reshape(self._array.shape)
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: TracedArray, *args: object, **kwargs: object) -> Any:
+        return self.recorder.call(function, (self, *args), kwargs)
+
+    return method
+
+
+for _name in (
+    "sum prod max min mean std var any all argmax argmin cumsum cumprod clip round take repeat ravel squeeze swapaxes "
+    "diagonal trace dot argsort argpartition searchsorted nonzero compress choose"
+).split():
+    setattr(TracedArray, _name, _method(getattr(np, _name)))
+
+
+def _binary(op: str) -> Callable[..., Any]:
+    return lambda self, other: self.recorder.operator(op, self, other)
+
+
+def _reflected(op: str) -> Callable[..., Any]:
+    return lambda self, other: self.recorder.operator(op, other, self)
+
+
+def _in_place(op: str) -> Callable[..., Any]:
+    return lambda self, other: self.recorder.in_place(op, self, other)
+
+
+def _unary(op: str) -> Callable[..., Any]:
+    return lambda self: self.recorder.operator(op, self)
+
+
+for _name, _op in (
+    ("add", "add"),
+    ("sub", "subtract"),
+    ("mul", "multiply"),
+    ("truediv", "divide"),
+    ("floordiv", "floor_divide"),
+    ("mod", "remainder"),
+    ("pow", "power"),
+    ("lshift", "left_shift"),
+    ("rshift", "right_shift"),
+    ("and", "bitwise_and"),
+    ("or", "bitwise_or"),
+    ("xor", "bitwise_xor"),
+    ("matmul", "matmul"),
+    ("divmod", "divmod"),
+):
+    setattr(TracedArray, f"__{_name}__", _binary(_op))
+    setattr(TracedArray, f"__r{_name}__", _reflected(_op))
+    if _op != "divmod":
+        setattr(TracedArray, f"__i{_name}__", _in_place(_op))
+for _name, _op in (
+    ("lt", "less"),
+    ("le", "less_equal"),
+    ("gt", "greater"),
+    ("ge", "greater_equal"),
+    ("eq", "equal"),
+    ("ne", "not_equal"),
+):
+    setattr(TracedArray, f"__{_name}__", _binary(_op))
+for _name, _op in (("neg", "negative"), ("pos", "positive"), ("abs", "absolute"), ("invert", "invert")):
+    setattr(TracedArray, f"__{_name}__", _unary(_op))

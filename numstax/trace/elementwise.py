@@ -1,0 +1,94 @@
+"""Elementwise operations: promotion (NEP 50), casts, broadcasting and the layout of the result."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import CastError
+from numstax.ir import ops
+from numstax.ir.graph import Node
+from numstax.trace.array import TracedArray
+from numstax.trace.layout import keep_order
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import Shape, broadcast
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+_PYTHON_NUMBERS = (int, float, complex)
+_COMPARISONS = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+
+
+@lru_cache(maxsize=4096)
+def resolve(op: str, types: tuple[ops.Operand, ...], dtype: np.dtype | None) -> tuple[tuple[np.dtype, ...], np.dtype]:
+    """Operand dtypes and result dtype; `dtype` asks for the loop with that result."""
+    if dtype is None:
+        return ops.resolve(op, types)
+    ufunc = getattr(np, op)
+    found = ufunc.resolve_dtypes((*types, None), signature=(*[None] * len(types), dtype), casting="same_kind")
+    return tuple(found[:-1]), found[-1]
+
+
+def operand(rec: Recorder, value: object) -> TracedArray | int | float | complex:
+    """Python numbers stay as they are, so that they can be written in the dtype they meet."""
+    return value if type(value) in _PYTHON_NUMBERS else rec.lift(value)  # type: ignore[return-value]
+
+
+def type_of(value: TracedArray | int | float | complex) -> ops.Operand:
+    if isinstance(value, TracedArray):
+        return value.weak if value.weak in _PYTHON_NUMBERS else value.dtype  # type: ignore[return-value]
+    return type(value)
+
+
+def expand(rec: Recorder, value: TracedArray | int | float | complex, dtype: np.dtype, shape: Shape) -> Node:
+    """The operand cast to `dtype` and broadcast to `shape`."""
+    if isinstance(value, TracedArray):
+        return rec.nodes.broadcast(rec.nodes.cast(value.node, dtype), shape)
+    with np.errstate(over="ignore"):
+        return rec.nodes.full(np.array(value, dtype), dtype, shape)
+
+
+def shape_of(operands: Sequence[TracedArray | int | float | complex]) -> Shape:
+    return broadcast(*(x.sizes if isinstance(x, TracedArray) else () for x in operands))
+
+
+def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | None = None) -> TracedArray:
+    """A row of ops.ELEMENTWISE on array-likes; a NumPy scalar when every operand is 0-d."""
+    operands = [operand(rec, v) for v in values]
+    types = tuple(type_of(x) for x in operands)
+    try:
+        operand_dtypes, result = resolve(op, types, dtype)
+    except TypeError as error:
+        raise CastError(str(error), user_origin()) from None
+    shape = shape_of(operands)
+    decided = _decided(op, operands, operand_dtypes)
+    if decided is not None:
+        return rec.fresh(rec.nodes.full(decided, dtypes.BOOL, shape), is_scalar=not shape)
+    nodes = [expand(rec, x, d, shape) for x, d in zip(operands, operand_dtypes, strict=True)]
+    arrays = [(x.sizes, x.strides_in_elements) for x in operands if isinstance(x, TracedArray) and x.sizes]
+    return rec.fresh(rec.nodes.elementwise(op, nodes, result), not shape, strides=keep_order(shape, arrays))
+
+
+def _decided(op: str, operands: Sequence[object], operand_dtypes: Sequence[np.dtype]) -> bool | None:
+    """The outcome of comparing integers with a Python int that their dtype cannot hold."""
+    if op not in _COMPARISONS:
+        return None
+    for k, (value, dtype) in enumerate(zip(operands, operand_dtypes, strict=True)):
+        if type(value) is int and dtypes.kind(dtype) in "iu":
+            info = np.iinfo(dtype)
+            if not info.min <= value <= info.max:
+                return bool(_COMPARISONS[op](*((value, 0) if k == 0 else (0, value))))
+    return None

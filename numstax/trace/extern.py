@@ -1,0 +1,105 @@
+"""Extern nodes: NumPy and SciPy functions that are called as they are.
+
+The shapes and dtypes of the results are those that the function gives for the values of this call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import DataDependentError, TraceError, UnsupportedOperationError
+from numstax.ir.graph import Arg, Literal, Node
+from numstax.trace.array import TracedArray
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import size_of
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+def refusal(function: Callable[..., Any], reason: str | None) -> TraceError:
+    """Why this function is not traced; reason None: the size of its result depends on values."""
+    name = name_of(function)
+    if reason is None:
+        return DataDependentError(f"the size of the result of {name} depends on the values of an array", user_origin())
+    return UnsupportedOperationError(f"{name} {reason}", user_origin())
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    module, name = getattr(function, "__module__", None), getattr(function, "__name__", repr(function))
+    return f"{module}.{name}" if module else name
+
+
+def call(
+    rec: Recorder, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], path: str = ""
+) -> Any:
+    """Call `function` on example values now, and record the call.
+
+    `path` is the dotted name under which a NumPy or SciPy function is found again.
+    """
+    name = path or name_of(function)
+    if "out" in kwargs:
+        raise UnsupportedOperationError(f"{name}(out=...)", user_origin(), "assign the result: a[...] = f(x)")
+    arrays: list[Node] = []
+    args_tree = tuple(_freeze(rec, a, arrays) for a in args)
+    kwargs_tree = tuple((k, _freeze(rec, v, arrays)) for k, v in sorted(kwargs.items()))
+    examples = [rec.example(n) for n in arrays]
+    try:
+        with np.errstate(all="ignore"):
+            result = function(*_thaw(args_tree, examples), **{k: _thaw(v, examples) for k, v in kwargs_tree})
+    except Exception as error:
+        error.add_note(f"  at {user_origin()}, in {name}")
+        raise
+    parts = result if isinstance(result, tuple) else (result,)
+    if not parts or not all(isinstance(p, np.ndarray | np.generic) and dtypes.is_supported(p.dtype) for p in parts):
+        raise UnsupportedOperationError(f"{name} gives {type(result).__name__}", user_origin())
+    results = tuple((tuple(map(size_of, p.shape)), p.dtype) for p in parts)
+    reference = path if path.startswith(("numpy.", "scipy.")) else _dotted(function)
+    node = rec.nodes.make(
+        "extern", arrays, results[0][0], results[0][1],
+        function=reference, args=args_tree, kwargs=kwargs_tree, results=results,
+    )  # fmt: skip
+    handles = [
+        rec.fresh(rec.nodes.make("result", (node,), shape, dtype, k=k), isinstance(part, np.generic))
+        for k, ((shape, dtype), part) in enumerate(zip(results, parts, strict=True))
+    ]
+    if not isinstance(result, tuple):
+        return handles[0]
+    return type(result)(*handles) if hasattr(result, "_fields") else tuple(handles)
+
+
+def _dotted(function: Callable[..., Any]) -> Hashable:
+    """The dotted path of a public NumPy or SciPy function, else the function."""
+    name = name_of(function)
+    return name if name.startswith(("numpy.", "scipy.")) and "._" not in name else function
+
+
+def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
+    """The argument as hashable data, `Arg(k)` in place of arrays."""
+    if isinstance(value, np.ndarray | TracedArray):
+        arrays.append(rec.lift(value).node)
+        return Arg(len(arrays) - 1)
+    if isinstance(value, list | tuple):
+        return tuple(_freeze(rec, item, arrays) for item in value)
+    if isinstance(value, np.generic):
+        return Literal.of(value)
+    try:
+        hash(value)
+    except TypeError:
+        raise UnsupportedOperationError(
+            f"an argument of type {type(value).__name__} to a library function", user_origin()
+        ) from None
+    return value  # type: ignore[return-value]
+
+
+def _thaw(tree: object, examples: Sequence[np.ndarray]) -> Any:
+    if isinstance(tree, Arg):
+        value = examples[tree.k]
+        return value.copy() if value.ndim else value[()]
+    if isinstance(tree, tuple):
+        return tuple(_thaw(item, examples) for item in tree)
+    return tree.value if isinstance(tree, Literal) else tree

@@ -1,0 +1,18 @@
+"""How each NumPy function is expressed in nodes; importing this package fills the registry.
+
+One file for each topic: creation, shape, join, select (choosing and writing), reduce, statistics (and the
+nan-forms), numeric, linear, einsum, refused.
+"""
+
+from numstax.trace.functions import (  # noqa: F401
+    creation,
+    einsum,
+    join,
+    linear,
+    numeric,
+    reduce,
+    refused,
+    select,
+    shape,
+    statistics,
+)

@@ -1,0 +1,287 @@
+"""Joining and repeating: concatenate, stack, split, tile, repeat, pad, roll."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax.errors import ShapeError
+from numstax.ir import ops
+from numstax.ir.index import ZERO, Index
+from numstax.trace import extern
+from numstax.trace.array import TracedArray
+from numstax.trace.elementwise import type_of
+from numstax.trace.origin import user_origin
+from numstax.trace.registry import implements
+from numstax.trace.sizes import normalize_axes, normalize_axis, size_of
+from numstax.trace.ufuncs import deliver
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+def _arrays(rec: Recorder, arrays: Any) -> list[TracedArray]:
+    """The sequence (or the slices of an array along its first axis) as arrays."""
+    found = [rec.lift(a) for a in arrays]
+    if not found:
+        raise ShapeError("need at least one array to concatenate", user_origin())
+    return found
+
+
+def joined(rec: Recorder, arrays: Sequence[TracedArray], axis: int, dtype: Any = None) -> TracedArray:
+    """The arrays one after the other along `axis`: updates of empty memory."""
+    first = arrays[0]
+    for k, x in enumerate(arrays[1:], 1):
+        if x.ndim != first.ndim:
+            raise ShapeError(
+                "all the input arrays must have same number of dimensions, but the array at index 0 has "
+                f"{first.ndim} dimension(s) and the array at index {k} has {x.ndim} dimension(s)",
+                user_origin(),
+            )
+        for j in range(first.ndim):
+            if j != axis and x.sizes[j] is not first.sizes[j]:
+                raise ShapeError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along "
+                    f"dimension {j}, the array at index 0 has size {first.sizes[j]} and the array at index {k} has "
+                    f"size {x.sizes[j]}",
+                    user_origin(),
+                )
+    kind = ops.result_type(*(type_of(x) for x in arrays)) if dtype is None else np.dtype(dtype)
+    if len(arrays) == 1:
+        return rec.fresh(rec.nodes.cast(first.node, kind))
+    length: Index = ZERO
+    for x in arrays:
+        length = length + x.sizes[axis]
+    shape = (*first.sizes[:axis], length, *first.sizes[axis + 1 :])
+    node = rec.nodes.empty(shape, kind)
+    at: Index = ZERO
+    steps = (size_of(1),) * len(shape)
+    for x in arrays:
+        starts = tuple(at if k == axis else ZERO for k in range(len(shape)))
+        node = rec.nodes.update(node, rec.nodes.cast(x.node, kind), (starts, steps, x.sizes))
+        at = at + x.sizes[axis]
+    return rec.fresh(node)
+
+
+@implements(np.concatenate, creates=True)
+def concatenate(
+    rec: Recorder, arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> TracedArray:
+    parts = _arrays(rec, arrays)
+    if axis is None:
+        return deliver(rec, joined(rec, [p.ravel() for p in parts], 0, dtype), out)
+    if not parts[0].ndim:
+        raise ShapeError("zero-dimensional arrays cannot be concatenated", user_origin())
+    return deliver(rec, joined(rec, parts, normalize_axis(axis, parts[0].ndim), dtype), out)
+
+
+@implements(np.stack, creates=True)
+def stack(
+    rec: Recorder, arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> TracedArray:
+    parts = _arrays(rec, arrays)
+    if any(p.sizes != parts[0].sizes for p in parts):
+        raise ShapeError("all input arrays must have the same shape", user_origin())
+    kind = ops.result_type(*(type_of(p) for p in parts)) if dtype is None else dtype
+    k = normalize_axis(axis, parts[0].ndim + 1)
+    return deliver(rec, joined(rec, [np.expand_dims(p, k) for p in parts], k, kind), out)
+
+
+@implements(np.vstack, creates=True)
+def vstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
+    return joined(rec, [np.atleast_2d(p) for p in _arrays(rec, tup)], 0, dtype)
+
+
+@implements(np.hstack, creates=True)
+def hstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
+    parts = [np.atleast_1d(p) for p in _arrays(rec, tup)]
+    return joined(rec, parts, 0 if parts[0].ndim == 1 else 1, dtype)
+
+
+@implements(np.dstack, creates=True)
+def dstack(rec: Recorder, tup: Any) -> TracedArray:
+    return joined(rec, [np.atleast_3d(p) for p in _arrays(rec, tup)], 2)
+
+
+@implements(np.column_stack, creates=True)
+def column_stack(rec: Recorder, tup: Any) -> TracedArray:
+    parts = _arrays(rec, tup)
+    return joined(rec, [np.atleast_2d(p).T if p.ndim < 2 else p for p in parts], 1)
+
+
+@implements(np.append)
+def append(rec: Recorder, arr: Any, values: Any, axis: Any = None) -> TracedArray:
+    return concatenate(rec, (arr, values), axis)
+
+
+@implements(np.block, creates=True)
+def block(rec: Recorder, arrays: Any) -> TracedArray:
+    def depth(tree: Any) -> int:
+        return 1 + depth(tree[0]) if isinstance(tree, list) else 0
+
+    def build(tree: Any, axis: int) -> TracedArray:
+        if not isinstance(tree, list):
+            x = rec.lift(tree)
+            return x.reshape((1,) * (levels - x.ndim) + x.shape) if x.ndim < levels else x
+        parts = [build(item, axis + 1) for item in tree]
+        return joined(rec, parts, parts[0].ndim - (levels - axis))
+
+    levels = depth(arrays)
+    return build(arrays, 0)
+
+
+def _split(rec: Recorder, ary: Any, sections: Any, axis: int, equal: bool) -> list[TracedArray]:
+    x = rec.lift(ary)
+    n = x.shape[normalize_axis(axis, x.ndim)]
+    if isinstance(sections, TracedArray | np.ndarray | list | tuple):
+        cuts = [0, *(operator.index(s) for s in sections), n]
+    else:
+        count = operator.index(sections)
+        if count <= 0:
+            raise ShapeError("number sections must be larger than 0.", user_origin())
+        if equal and n % count:
+            raise ShapeError("array split does not result in an equal division", user_origin())
+        each, extra = divmod(n, count)
+        cuts = [k * each + min(k, extra) for k in range(count + 1)]
+    lead = (slice(None),) * normalize_axis(axis, x.ndim)
+    return [x[(*lead, slice(a, b))] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+@implements(np.split)
+def split(rec: Recorder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[TracedArray]:
+    return _split(rec, ary, indices_or_sections, axis, equal=True)
+
+
+@implements(np.array_split)
+def array_split(rec: Recorder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[TracedArray]:
+    return _split(rec, ary, indices_or_sections, axis, equal=False)
+
+
+@implements(np.vsplit)
+def vsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    return _split(rec, ary, indices_or_sections, 0, equal=True)
+
+
+@implements(np.hsplit)
+def hsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    return _split(rec, ary, indices_or_sections, 0 if rec.lift(ary).ndim == 1 else 1, equal=True)
+
+
+@implements(np.dsplit)
+def dsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    return _split(rec, ary, indices_or_sections, 2, equal=True)
+
+
+@implements(getattr(np, "unstack", None))
+def unstack(rec: Recorder, x: Any, /, *, axis: Any = 0) -> tuple[TracedArray, ...]:
+    return tuple(np.moveaxis(rec.lift(x), axis, 0))
+
+
+@implements(np.tile)
+def tile(rec: Recorder, A: Any, reps: Any) -> TracedArray:
+    """Broadcast over new axes of the repetition counts, then merge."""
+    x = rec.lift(A)
+    counts = [operator.index(r) for r in (reps if isinstance(reps, tuple | list) else (reps,))]
+    rank = max(len(counts), x.ndim)
+    counts = [1] * (rank - len(counts)) + counts
+    sizes = (1,) * (rank - x.ndim) + x.shape
+    spread = x.reshape([n for size in sizes for n in (1, size)])
+    wide = np.broadcast_to(spread, [n for r, size in zip(counts, sizes, strict=True) for n in (r, size)])
+    return rec.fresh(wide.reshape([r * size for r, size in zip(counts, sizes, strict=True)]).node)
+
+
+@implements(np.repeat)
+def repeat(rec: Recorder, a: Any, repeats: Any, axis: Any = None) -> TracedArray:
+    x = rec.lift(a).ravel() if axis is None else rec.lift(a)
+    k = 0 if axis is None else normalize_axis(axis, x.ndim)
+    if isinstance(repeats, TracedArray | np.ndarray | list | tuple):
+        counts = rec.lift(repeats).value("the number of repeats is the value")
+        if counts.size > 1:
+            places = np.repeat(np.arange(x.shape[k]), counts)
+            return np.take(x, places, axis=k)
+        repeats = counts.reshape(-1)[0]
+    count = operator.index(repeats)
+    spread = np.expand_dims(x, k + 1)
+    wide = np.broadcast_to(spread, (*x.shape[: k + 1], count, *x.shape[k + 1 :]))
+    return rec.fresh(wide.reshape((*x.shape[:k], x.shape[k] * count, *x.shape[k + 1 :])).node)
+
+
+@implements(np.roll)
+def roll(rec: Recorder, a: Any, shift: Any, axis: Any = None) -> TracedArray:
+    x = rec.lift(a)
+    if axis is None:
+        return roll(rec, x.ravel(), shift, 0).reshape(x.shape)
+    axes = normalize_axes(axis, x.ndim) if not isinstance(axis, tuple) else tuple(normalize_axis(k, x.ndim) for k in axis)
+    shifts = [operator.index(s) for s in (shift if isinstance(shift, tuple | list) else (shift,))]
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    moved: dict[int, int] = {}
+    for k, s in zip(axes, shifts, strict=True):
+        moved[k] = moved.get(k, 0) + s
+    for k, s in moved.items():
+        n = x.shape[k]
+        cut = (-s) % n if n else 0
+        if cut:
+            lead = (slice(None),) * k
+            x = joined(rec, [x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]], k)
+    return rec.fresh(x.node)
+
+
+_INDEX_PADS = {"edge", "wrap", "reflect", "symmetric"}
+
+
+@implements(np.pad)
+def pad(rec: Recorder, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> TracedArray:
+    x = rec.lift(array)
+    widths = _pairs(pad_width, x.ndim)
+    if mode == "constant" and kwargs.keys() <= {"constant_values"}:
+        return _pad_constant(rec, x, widths, kwargs.get("constant_values", 0))
+    if mode in _INDEX_PADS and not kwargs and not any(n is ZERO for n in x.sizes):
+        for k, (before, after) in enumerate(widths):
+            if before or after:
+                x = np.take(x, _padded_places(x.shape[k], before, after, mode), axis=k)
+        return rec.fresh(x.node)
+    return extern.call(rec, np.pad, (x, pad_width, mode), kwargs)  # type: ignore[no-any-return]
+
+
+def _padded_places(n: int, before: int, after: int, mode: str) -> np.ndarray:
+    """Which element each position of the padded axis repeats."""
+    places = np.arange(-before, n + after)
+    if mode == "edge":
+        return np.clip(places, 0, n - 1)
+    if mode == "wrap":
+        return places % n
+    if mode == "reflect" and n == 1:
+        return np.zeros_like(places)
+    period = 2 * n if mode == "symmetric" else 2 * n - 2
+    folded = places % period
+    return np.minimum(folded, (period - 1 if mode == "symmetric" else period) - folded)
+
+
+def _pairs(widths: Any, ndim: int) -> list[tuple[int, int]]:
+    """NumPy's pad_width in any of its forms, as (before, after) for each axis."""
+    if isinstance(widths, dict):
+        given = {normalize_axis(k, ndim): v for k, v in widths.items()}
+        rows: Any = [given.get(k, 0) for k in range(ndim)]
+        return [(v, v) if isinstance(v, int) else tuple(v) for v in rows]  # type: ignore[misc]
+    table = np.broadcast_to(np.asarray(widths), (ndim, 2))
+    return [(int(a), int(b)) for a, b in table]
+
+
+def _pad_constant(rec: Recorder, x: TracedArray, widths: list[tuple[int, int]], values: Any) -> TracedArray:
+    if np.ndim(values) == 0:
+        shape = tuple(n + a + b for n, (a, b) in zip(x.sizes, widths, strict=True))
+        fill = rec.nodes.broadcast(rec.nodes.cast(rec.lift(values).node, x.dtype), shape)
+        starts = tuple(size_of(a) for a, _ in widths)
+        return rec.fresh(rec.nodes.update(fill, x.node, (starts, (size_of(1),) * x.ndim, x.sizes)))
+    table = np.broadcast_to(np.asarray(values), (x.ndim, 2))
+    for k, (before, after) in enumerate(widths):
+        one = [(0, 0)] * x.ndim
+        for side, width in enumerate((before, after)):
+            one[k] = (width, 0) if side == 0 else (0, width)
+            x = _pad_constant(rec, x, one, table[k, side])
+    return x

@@ -1,0 +1,107 @@
+"""Reductions and running reductions: sum, prod, max, min, any, all, argmax, argmin, cumsum, cumprod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import EmptyReductionError
+from numstax.ir.index import ONE, ZERO
+from numstax.trace import extern, ufuncs
+from numstax.trace.array import TracedArray
+from numstax.trace.origin import user_origin
+from numstax.trace.reductions import reduction, scan
+from numstax.trace.registry import implements
+from numstax.trace.sizes import normalize_axis
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+@implements(np.sum)
+def sum_(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = None, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return ufuncs.deliver(rec, reduction(rec, "add", a, axis, dtype, keepdims, initial, where), out)
+
+
+@implements(np.prod)
+def prod(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = None, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return ufuncs.deliver(rec, reduction(rec, "multiply", a, axis, dtype, keepdims, initial, where), out)
+
+
+@implements(np.max, np.amax)
+def max_(
+    rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return ufuncs.deliver(rec, reduction(rec, "maximum", a, axis, None, keepdims, initial, where), out)
+
+
+@implements(np.min, np.amin)
+def min_(
+    rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return ufuncs.deliver(rec, reduction(rec, "minimum", a, axis, None, keepdims, initial, where), out)
+
+
+@implements(np.any)
+def any_(
+    rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, where: Any = True
+) -> TracedArray:
+    return ufuncs.deliver(rec, reduction(rec, "logical_or", a, axis, None, keepdims, None, where), out)
+
+
+@implements(np.all)
+def all_(
+    rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, where: Any = True
+) -> TracedArray:
+    return ufuncs.deliver(rec, reduction(rec, "logical_and", a, axis, None, keepdims, None, where), out)
+
+
+@implements(np.count_nonzero)
+def count_nonzero(rec: Recorder, a: Any, axis: Any = None, keepdims: bool = False) -> TracedArray:
+    return reduction(rec, "add", rec.lift(a) != 0, axis, dtypes.INT64, keepdims)
+
+
+def _position(rec: Recorder, op: str, a: Any, axis: Any, out: Any, keepdims: bool) -> TracedArray:
+    x = rec.lift(a)
+    if dtypes.kind(x.dtype) == "c":
+        kwargs = {"axis": axis, "keepdims": keepdims}
+        return ufuncs.deliver(rec, extern.call(rec, getattr(np, op), (x,), kwargs, f"numpy.{op}"), out)
+    flat = x.reshape(-1) if axis is None else x
+    k = 0 if axis is None else normalize_axis(axis, x.ndim)
+    if flat.sizes[k] is ZERO:
+        raise EmptyReductionError(f"attempt to get {op} of an empty sequence", user_origin())
+    node = rec.nodes.reduce(op, flat.node, (k,), dtypes.INT64)
+    if keepdims:
+        shape = tuple(ONE if axis is None or j == k else n for j, n in enumerate(x.sizes))
+        node = rec.nodes.reshape(node, shape)
+    return ufuncs.deliver(rec, rec.fresh(node, not node.shape), out)
+
+
+@implements(np.argmax)
+def argmax(rec: Recorder, a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> TracedArray:
+    return _position(rec, "argmax", a, axis, out, keepdims)
+
+
+@implements(np.argmin)
+def argmin(rec: Recorder, a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> TracedArray:
+    return _position(rec, "argmin", a, axis, out, keepdims)
+
+
+@implements(np.cumsum)
+def cumsum(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
+    return ufuncs.deliver(rec, scan(rec, "add", a, axis, dtype), out)
+
+
+@implements(np.cumprod)
+def cumprod(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
+    return ufuncs.deliver(rec, scan(rec, "multiply", a, axis, dtype), out)

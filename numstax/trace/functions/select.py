@@ -1,0 +1,157 @@
+"""Choosing elements: where, clip, take, choose, and writing into chosen elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import CastError, DataDependentError, ShapeError
+from numstax.ir import ops
+from numstax.trace import elementwise, extern, host
+from numstax.trace.array import TracedArray
+from numstax.trace.indexing import fitted
+from numstax.trace.origin import user_origin
+from numstax.trace.registry import implements
+from numstax.trace.sizes import normalize_axis
+from numstax.trace.ufuncs import apply, deliver
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+@implements(np.where)
+def where(rec: Recorder, condition: Any, *choices: Any) -> TracedArray:
+    if len(choices) != 2:
+        raise DataDependentError("the size of the result of where(mask) depends on the values", user_origin())
+    chosen = rec.elementwise("where", rec.lift(condition) != 0 if not _is_bool(rec, condition) else condition, *choices)
+    return rec.fresh(chosen.node, strides=chosen.strides_in_elements)
+
+
+def _is_bool(rec: Recorder, condition: Any) -> bool:
+    return rec.lift(condition).dtype == dtypes.BOOL
+
+
+@implements(np.clip)
+def clip(
+    rec: Recorder, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None,
+    dtype: Any = None,
+) -> TracedArray:  # fmt: skip
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    x = rec.lift(a)
+    operands = [x, *(elementwise.operand(rec, v) for v in (low, high) if v is not None)]
+    kind = ops.result_type(*(elementwise.type_of(v) for v in operands)) if dtype is None else np.dtype(dtype)
+    result = x
+    for op, bound in (("maximum", low), ("minimum", high)):
+        if bound is not None:
+            if type(bound) is int and dtypes.kind(kind) in "iu":
+                bound = np.clip(bound, np.iinfo(kind).min, np.iinfo(kind).max)
+            result = rec.elementwise(op, result.astype(kind), rec.lift(bound).astype(kind))
+    if result is x:
+        result = rec.elementwise("positive", x)
+    if out is None:
+        return result
+    return apply(rec, np.positive, "__call__", (result,), {"out": (out,)})  # type: ignore[no-any-return]
+
+
+@implements(np.take)
+def take(
+    rec: Recorder, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
+) -> TracedArray:
+    x = rec.lift(a).ravel() if axis is None else rec.lift(a)
+    k = 0 if axis is None else normalize_axis(axis, x.ndim)
+    at = rec.lift(indices)
+    if mode == "clip":
+        at = np.clip(at, 0, x.shape[k] - 1)
+    elif mode == "wrap":
+        at = at % x.shape[k]
+    picked = x[(*(slice(None),) * k, at.astype(np.int64))]
+    fresh = rec.fresh(picked.node, picked.is_scalar)
+    return deliver(rec, fresh, out)
+
+
+@implements(np.take_along_axis)
+def take_along_axis(rec: Recorder, arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
+    x, at = rec.lift(arr), rec.lift(indices)
+    if axis is None:
+        return x.ravel()[at]
+    k = normalize_axis(axis, x.ndim)
+    if x.ndim != at.ndim:
+        raise ShapeError("`indices` and `arr` must have the same number of dimensions", user_origin())
+    key = []
+    for j in range(x.ndim):
+        line = np.arange(x.shape[j]).reshape([-1 if i == j else 1 for i in range(x.ndim)])
+        key.append(at if j == k else rec.lift(line))
+    return x[tuple(key)]
+
+
+@implements(np.choose)
+def choose(rec: Recorder, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> TracedArray:
+    if mode == "raise" or isinstance(choices, TracedArray):
+        return deliver(rec, extern.call(rec, np.choose, (a, tuple(choices)), {"mode": mode}), out)
+    index = rec.lift(a)
+    index = np.clip(index, 0, len(choices) - 1) if mode == "clip" else index % len(choices)
+    result = rec.lift(choices[0])
+    for k, choice in enumerate(choices[1:], 1):
+        result = np.where(index == k, choice, result)
+    return deliver(rec, result, out)
+
+
+@implements(np.select)
+def select(rec: Recorder, condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
+    if len(condlist) != len(choicelist):
+        raise ShapeError("list of cases must be same length as list of conditions", user_origin())
+    result: Any = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = np.where(rec.lift(condition), choice, result)
+    return result  # type: ignore[no-any-return]
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+@implements(np.copyto)
+def copyto(rec: Recorder, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    source = rec.lift(src)
+    if source.weak is None and not np.can_cast(source.dtype, dst.dtype, casting):
+        raise CastError(
+            f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule '{casting}'",
+            user_origin(),
+        )
+    value = fitted(rec, src, dst)
+    if where is not True:
+        mask = rec.nodes.broadcast(rec.lift(where).node, dst.sizes)
+        value = rec.nodes.elementwise("where", (mask, value, dst.node), dst.dtype)
+    dst.put(value)
+
+
+@implements(np.putmask)
+def putmask(rec: Recorder, a: Any, mask: Any, values: Any) -> None:
+    if rec.lift(values).sizes in ((), a.sizes):
+        copyto(rec, a, values, "unsafe", rec.lift(mask).astype(bool))
+    else:
+        a.put(extern.call(rec, host.where_assign, (a, mask, values), {}, "putmask").node)
+
+
+@implements(np.put)
+def put(rec: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    a.put(extern.call(rec, host.put, (a, ind, v, mode), {}, "put").node)
+
+
+@implements(np.put_along_axis)
+def put_along_axis(rec: Recorder, arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
+    arr.put(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}, "put_along_axis").node)
+
+
+@implements(np.fill_diagonal)
+def fill_diagonal(rec: Recorder, a: Any, val: Any, wrap: bool = False) -> None:
+    if a.ndim == 2 and rec.lift(val).ndim == 0:
+        rows, columns = a.shape
+        i, j = (rec.fresh(rec.nodes.iota(a.sizes, axis)) for axis in (0, 1))
+        on = i == j
+        if wrap and rows > columns:
+            on = (i % (columns + 1)) == j
+        a.put(rec.nodes.elementwise("where", (on.node, fitted(rec, val, a), a.node), a.dtype))
+    else:
+        a.put(extern.call(rec, host.fill_diagonal, (a, val, wrap), {}, "fill_diagonal").node)

@@ -1,0 +1,204 @@
+"""Means, variances and what is built of them, with NumPy's choice of accumulators; their nan-forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.trace.array import TracedArray
+from numstax.trace.reductions import reduction, scan
+from numstax.trace.registry import implements
+from numstax.trace.sizes import normalize_axes
+from numstax.trace.ufuncs import deliver
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+def _count(rec: Recorder, x: TracedArray, axis: Any, keepdims: bool, where: Any) -> Any:
+    """How many elements take part in each result."""
+    if where is True:
+        count = 1
+        for k in normalize_axes(axis, x.ndim):
+            count *= x.shape[k]
+        return count
+    mask = rec.elementwise("logical_and", where, np.broadcast_to(True, x.shape))
+    return reduction(rec, "add", mask, axis, dtypes.INT64, keepdims)
+
+
+def _work_dtype(x: TracedArray, dtype: Any) -> np.dtype:
+    if dtype is not None:
+        return np.dtype(dtype)
+    return dtypes.FLOAT64 if dtypes.kind(x.dtype) in "biu" else dtypes.compute(x.dtype)
+
+
+def _result_dtype(x: TracedArray, dtype: Any) -> np.dtype:
+    if dtype is not None:
+        return np.dtype(dtype)
+    return dtypes.FLOAT64 if dtypes.kind(x.dtype) in "biu" else x.dtype
+
+
+@implements(np.mean)
+def mean(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    *, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    x = rec.lift(a)
+    total = reduction(rec, "add", x, axis, _work_dtype(x, dtype), keepdims, None, where)
+    divided = rec.elementwise("divide", total, _count(rec, x, axis, keepdims, where))
+    return deliver(rec, divided.astype(_result_dtype(x, dtype)), out)
+
+
+def _variance(
+    rec: Recorder, a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any, root: bool
+) -> TracedArray:
+    """Two passes: the mean, then the mean square distance from it."""
+    x = rec.lift(a)
+    work, result = _work_dtype(x, dtype), _result_dtype(x, dtype)
+    x = x.astype(work)
+    centre = mean(rec, x, axis, None, None, True, where=where)
+    away = x - centre
+    if dtypes.kind(work) == "c":
+        square = away.real**2 + away.imag**2
+        result = np.dtype(f"f{result.itemsize // 2}")
+    else:
+        square = away * away
+    total = reduction(rec, "add", square, axis, None, keepdims, None, where)
+    count = _count(rec, x, axis, keepdims, where)
+    freedom = np.maximum(count - ddof, 0) if isinstance(count, TracedArray) else max(count - ddof, 0)
+    spread = rec.elementwise("divide", total, freedom)
+    return (rec.elementwise("sqrt", spread) if root else spread).astype(result)
+
+
+@implements(np.var)
+def var(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+    keepdims: Any = False, *, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return deliver(rec, _variance(rec, a, axis, dtype, ddof, keepdims, where, root=False), out)
+
+
+@implements(np.std)
+def std(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+    keepdims: Any = False, *, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return deliver(rec, _variance(rec, a, axis, dtype, ddof, keepdims, where, root=True), out)
+
+
+@implements(np.average)
+def average(
+    rec: Recorder, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
+    x = rec.lift(a)
+    if weights is None:
+        result = mean(rec, x, axis, None, None, keepdims)
+        return (result, np.full_like(result, x.size // max(result.size, 1))) if returned else result
+    w = rec.lift(weights)
+    if w.shape != x.shape:
+        (k,) = normalize_axes(axis, x.ndim)
+        w = w.reshape([x.shape[j] if j == k else 1 for j in range(x.ndim)])
+    common = np.result_type(x.dtype, w.dtype, np.float64) if dtypes.kind(x.dtype) in "biu" else np.result_type(x.dtype, w.dtype)
+    spread = np.broadcast_to(w, x.shape).astype(common)
+    scale = reduction(rec, "add", spread, axis, None, keepdims)
+    result = reduction(rec, "add", x * spread, axis, common, keepdims) / scale
+    return (result, scale) if returned else result
+
+
+@implements(np.ptp)
+def ptp(rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> TracedArray:
+    high, low = (reduction(rec, op, a, axis, None, keepdims) for op in ("maximum", "minimum"))
+    return deliver(rec, rec.elementwise("subtract", high, low), out)
+
+
+# --- nan-forms: NaN does not take part ----------------------------------------------------------------
+
+
+def _without_nan(rec: Recorder, a: Any, filler: float) -> tuple[TracedArray, Any]:
+    """The array with NaN replaced, and where it was a number (True: everywhere)."""
+    x = rec.lift(a)
+    if dtypes.kind(x.dtype) not in "fc":
+        return x, True
+    missing = rec.elementwise("isnan", x)
+    return rec.elementwise("where", missing, x.dtype.type(filler), x), ~missing
+
+
+@implements(np.nansum)
+def nansum(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = None, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    x, _ = _without_nan(rec, a, 0)
+    return deliver(rec, reduction(rec, "add", x, axis, dtype, keepdims, initial, where), out)
+
+
+@implements(np.nanprod)
+def nanprod(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = None, where: Any = True,
+) -> TracedArray:  # fmt: skip
+    x, _ = _without_nan(rec, a, 1)
+    return deliver(rec, reduction(rec, "multiply", x, axis, dtype, keepdims, initial, where), out)
+
+
+@implements(np.nancumsum)
+def nancumsum(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
+    return deliver(rec, scan(rec, "add", _without_nan(rec, a, 0)[0], axis, dtype), out)
+
+
+@implements(np.nancumprod)
+def nancumprod(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
+    return deliver(rec, scan(rec, "multiply", _without_nan(rec, a, 1)[0], axis, dtype), out)
+
+
+@implements(np.nanmax)
+def nanmax(
+    rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return deliver(rec, reduction(rec, "fmax", a, axis, None, keepdims, initial, where), out)
+
+
+@implements(np.nanmin)
+def nanmin(
+    rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> TracedArray:  # fmt: skip
+    return deliver(rec, reduction(rec, "fmin", a, axis, None, keepdims, initial, where), out)
+
+
+@implements(np.nanmean)
+def nanmean(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> TracedArray:
+    x, present = _without_nan(rec, a, 0)
+    return mean(rec, x, axis, dtype, out, keepdims, where=present)
+
+
+@implements(np.nanvar)
+def nanvar(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+    keepdims: Any = False,
+) -> TracedArray:  # fmt: skip
+    return deliver(rec, _nan_variance(rec, a, axis, dtype, ddof, keepdims, root=False), out)
+
+
+@implements(np.nanstd)
+def nanstd(
+    rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+    keepdims: Any = False,
+) -> TracedArray:  # fmt: skip
+    return deliver(rec, _nan_variance(rec, a, axis, dtype, ddof, keepdims, root=True), out)
+
+
+def _nan_variance(
+    rec: Recorder, a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, root: bool
+) -> TracedArray:
+    x, present = _without_nan(rec, a, 0)
+    spread = _variance(rec, x, axis, dtype, ddof, keepdims, present, root)
+    if present is True:
+        return spread
+    enough = _count(rec, x, axis, keepdims, present) > ddof
+    return rec.elementwise("where", enough, spread, spread.dtype.type(np.nan))

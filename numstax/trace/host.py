@@ -1,0 +1,55 @@
+"""Functions that extern nodes call where NumPy itself has only the mutating form: each returns a new array.
+
+Index keys are plain hashable data here: a slice is ``("slice", start, stop, step)``, Ellipsis and None stand
+for themselves, everything else is an integer or an array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _key(parts: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(slice(*p[1:]) if isinstance(p, tuple) and p[:1] == ("slice",) else p for p in parts)
+
+
+def setitem(base: np.ndarray, key: tuple[object, ...], value: object) -> np.ndarray:
+    """A copy of `base` after ``base[key] = value``."""
+    out = base.copy()
+    out[_key(key)] = value  # type: ignore[index]
+    return out
+
+
+def ufunc_at(ufunc: np.ufunc, base: np.ndarray, key: tuple[object, ...], *values: object) -> np.ndarray:
+    """A copy of `base` after ``ufunc.at(base, key, *values)``."""
+    out = base.copy()
+    ufunc.at(out, _key(key), *values)
+    return out
+
+
+def put_along_axis(base: np.ndarray, indices: np.ndarray, values: object, axis: int | None) -> np.ndarray:
+    """A copy of `base` after ``np.put_along_axis(base, indices, values, axis)``."""
+    out = base.copy()
+    np.put_along_axis(out, indices, values, axis)
+    return out
+
+
+def put(base: np.ndarray, indices: object, values: object, mode: str) -> np.ndarray:
+    """A copy of `base` after ``np.put(base, indices, values, mode)``."""
+    out = base.copy()
+    np.put(out, indices, values, mode)  # type: ignore[arg-type]
+    return out
+
+
+def fill_diagonal(base: np.ndarray, value: object, wrap: bool) -> np.ndarray:
+    """A copy of `base` after ``np.fill_diagonal(base, value, wrap)``."""
+    out = base.copy()
+    np.fill_diagonal(out, value, wrap)
+    return out
+
+
+def where_assign(base: np.ndarray, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A copy of `base` after ``np.putmask(base, mask, values)``."""
+    out = base.copy()
+    np.putmask(out, mask, values)
+    return out

@@ -1,0 +1,277 @@
+"""Reading and assigning items: basic indices as views, integer arrays as gathers, masks as choices.
+
+Integers with known values count as integers; integer arrays mixed with slices place their dimensions as
+NumPy does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import DataDependentError, OutOfBoundsError, ShapeError, UnsupportedOperationError
+from numstax.ir.graph import Node
+from numstax.ir.index import ONE, ZERO, Index
+from numstax.trace import extern, host
+from numstax.trace.array import TracedArray
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import Shape, broadcast, number, size_of, text
+from numstax.trace.views import ReshapeView, SliceView
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One entry of an expanded key: kind 'int', 'slice', 'new', 'array' (integers) or 'mask'."""
+
+    kind: str
+    value: Any = None
+
+    @property
+    def axes(self) -> int:
+        """How many axes of the array it uses up."""
+        return {"new": 0, "mask": self.value.ndim if self.kind == "mask" else 0}.get(self.kind, 1)
+
+
+def getitem(rec: Recorder, x: TracedArray, key: object) -> TracedArray:
+    items, has_ellipsis = _expand(rec, x, key)
+    if any(i.kind == "mask" for i in items):
+        raise DataDependentError(
+            "boolean-mask indexing gives a size that depends on the values of an array",
+            user_origin(),
+            "keep the full size: np.where(mask, a, 0)",
+        )
+    if any(i.kind == "array" for i in items):
+        return _gather(rec, x, items)
+    view = _basic(x, items)
+    if not view.sizes and not has_ellipsis:
+        return rec.fresh(view.node, is_scalar=True)
+    return view
+
+
+def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
+    if x.is_scalar:
+        raise TypeError(f"'{x.dtype.type.__module__}.{x.dtype.type.__name__}' object does not support item assignment")
+    items, _ = _expand(rec, x, key)
+    kinds = {i.kind for i in items}
+    if "mask" in kinds and _assign_mask(rec, x, items, value):
+        return
+    if kinds & {"mask", "array"}:
+        args = (x, encode_key(rec, key), _cast_value(rec, x, value))
+        x.put(extern.call(rec, host.setitem, args, {}, "indexed assignment").node)
+        return
+    target = _basic(x, items)
+    if isinstance(value, TracedArray) and value.storage is target.storage and value.views == target.views:
+        return
+    target.put(fitted(rec, value, target))
+
+
+def fitted(rec: Recorder, value: object, target: TracedArray) -> Node:
+    """The value cast and broadcast to what `target` holds; extra leading dimensions of one are dropped."""
+    node = _cast_value(rec, target, value).node
+    while len(node.shape) > target.ndim and node.shape[0] is ONE:
+        node = rec.nodes.reshape(node, node.shape[1:])
+    if broadcast(node.shape, target.sizes) != target.sizes:
+        raise _cannot_fit(node.shape, target.sizes)
+    return rec.nodes.broadcast(node, target.sizes)
+
+
+def _cannot_fit(shape: Shape, target: Shape) -> Exception:
+    return ShapeError(
+        f"could not broadcast input array from shape {text(shape)} into shape {text(target)}", user_origin()
+    )
+
+
+def _cast_value(rec: Recorder, target: TracedArray, value: object) -> TracedArray:
+    """The assigned value in the dtype of the target; a Python int must fit."""
+    if type(value) is int:
+        value = np.array(value, target.dtype)[()]
+    lifted = rec.lift(value)
+    return rec.fresh(rec.nodes.cast(lifted.node, target.dtype), lifted.is_scalar)
+
+
+# --- the key ----------------------------------------------------------------------------------------
+
+
+def _expand(rec: Recorder, x: TracedArray, key: object) -> tuple[list[_Item], bool]:
+    """The key with one item per axis of `x` (and one per new axis); the ellipsis is filled in."""
+    parts = key if isinstance(key, tuple) else (key,)
+    items: list[_Item] = []
+    ellipsis_at: int | None = None
+    for part in parts:
+        if part is Ellipsis:
+            if ellipsis_at is not None:
+                raise OutOfBoundsError("an index can only have a single ellipsis ('...')", user_origin())
+            ellipsis_at = len(items)
+        else:
+            items += _item(rec, part)
+    used = sum(i.axes for i in items)
+    if used > x.ndim:
+        raise OutOfBoundsError(
+            f"too many indices for array: array is {x.ndim}-dimensional, but {used} were indexed", user_origin()
+        )
+    at = len(items) if ellipsis_at is None else ellipsis_at
+    items[at:at] = [_Item("slice", slice(None))] * (x.ndim - used)
+    return items, ellipsis_at is not None
+
+
+def _item(rec: Recorder, part: object) -> list[_Item]:
+    if part is None:
+        return [_Item("new")]
+    if isinstance(part, slice):
+        return [_Item("slice", part)]
+    if type(part) is int:
+        return [_Item("int", part)]
+    if isinstance(part, bool | np.bool_):
+        raise UnsupportedOperationError("indexing with a single boolean", user_origin())
+    if isinstance(part, TracedArray):
+        return _array_item(rec, part)
+    if isinstance(part, list | tuple) and not part:
+        part = np.zeros(0, np.int64)
+    if isinstance(part, np.ndarray | list | tuple):
+        return _array_item(rec, rec.lift(part))
+    try:
+        return [_Item("int", operator.index(part))]  # type: ignore[arg-type]
+    except TypeError:
+        raise OutOfBoundsError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays "
+            "are valid indices",
+            user_origin(),
+        ) from None
+
+
+def _array_item(rec: Recorder, part: TracedArray) -> list[_Item]:
+    kind = dtypes.kind(part.dtype)
+    if kind not in "biu":
+        raise OutOfBoundsError("arrays used as indices must be of integer (or boolean) type", user_origin())
+    known = rec.known(part.node)
+    if kind == "b":
+        if known is None:
+            return [_Item("mask", part)]
+        return [_Item("array", rec.lift(k)) for k in np.nonzero(known)]
+    if known is not None and not part.sizes:
+        return [_Item("int", int(known))]
+    return [_Item("array", part)]
+
+
+def encode_key(rec: Recorder, key: object) -> tuple[Hashable, ...]:
+    """The key as `host` takes it."""
+    out: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, slice):
+            ends = (None if p is None else operator.index(p) for p in (part.start, part.stop, part.step))
+            out.append(("slice", *ends))
+        elif part is None or part is Ellipsis or type(part) is int:
+            out.append(part)
+        else:
+            out.append(rec.lift(part))
+    return tuple(out)
+
+
+# --- basic indices ----------------------------------------------------------------------------------
+
+
+def _wrap(k: int, axis: int, size: Index) -> int:
+    n = number(size)
+    if not -n <= k < n:
+        raise OutOfBoundsError(f"index {k} is out of bounds for axis {axis} with size {n}", user_origin())
+    return k % n
+
+
+def _basic(x: TracedArray, items: Sequence[_Item]) -> TracedArray:
+    """The view that integers, slices and new axes make; array items keep their axis whole."""
+    starts: list[Index] = []
+    steps: list[Index] = []
+    sizes: list[Index] = []
+    shape: list[Index] = []
+    keep: list[int | None] = []
+    for item in items:
+        if item.kind == "new":
+            shape.append(ONE)
+            keep.append(None)
+            continue
+        for _ in range(item.axes):
+            axis = len(starts)
+            size = x.sizes[axis]
+            if item.kind == "int":
+                start, step, size = _wrap(item.value, axis, size), 1, ONE
+            else:
+                whole = slice(None) if item.kind != "slice" else item.value
+                start, stop, step = whole.indices(number(size))
+                count = len(range(start, stop, step))
+                size = size_of(count)
+                if not count:
+                    start, step = 0, 1
+                shape.append(size)
+                keep.append(axis)
+            starts.append(size_of(start))
+            steps.append(size_of(step))
+            sizes.append(size)
+    region = (tuple(starts), tuple(steps), tuple(sizes))
+    view = x.derive(SliceView(region))
+    if keep == list(range(len(sizes))):
+        return view
+    base = view.strides_in_elements
+    strides = None if base is None else tuple(ZERO if a is None else base[a] for a in keep)
+    return view.derive(ReshapeView(tuple(shape), strides))
+
+
+# --- arrays -------------------------------------------------------------------------------------------
+
+
+def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
+    advanced = [k for k, i in enumerate(items) if i.kind in ("array", "int")]
+    base = _basic(x, [_Item("slice", slice(None)) if i.kind == "int" else i for i in items])
+    indices = [rec.lift(items[k].value) for k in advanced]
+    common = broadcast(*(i.sizes for i in indices))
+    for index, axis in zip(indices, advanced, strict=True):
+        known = rec.known(index.node)
+        if known is not None and known.size:
+            for k in (int(known.min()), int(known.max())):
+                _wrap(k, axis, base.sizes[axis])
+    nodes = [rec.nodes.broadcast(rec.nodes.cast(i.node, dtypes.INT64), common) for i in indices]
+    node = rec.nodes.gather(base.node, nodes, tuple(advanced))
+    if advanced == list(range(advanced[0], advanced[0] + len(advanced))):
+        front, lead = advanced[0], len(common)
+        axes = (*range(lead, lead + front), *range(lead), *range(lead + front, len(node.shape)))
+        node = rec.nodes.transpose(node, axes)
+    result = rec.fresh(node, is_scalar=not node.shape)
+    if not common:
+        result.storage.fixed = "a view at a position that is known only at run time"
+    return result
+
+
+def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: object) -> bool:
+    """``x[mask] = value`` as a choice; False when the value has one entry for each True."""
+    at = next(k for k, i in enumerate(items) if i.kind == "mask")
+    if any(i.kind in ("array", "int", "new") or (i.kind == "mask" and k != at) for k, i in enumerate(items)):
+        return False
+    target = _basic(x, items)
+    mask: TracedArray = items[at].value
+    covered = target.sizes[at : at + mask.ndim]
+    if covered != mask.sizes:
+        for k, (n, m) in enumerate(zip(covered, mask.sizes, strict=True)):
+            if n is not m:
+                raise OutOfBoundsError(
+                    f"boolean index did not match indexed array along axis {at + k}; size of axis is {n} "
+                    f"but size of corresponding boolean axis is {m}",
+                    user_origin(),
+                )
+    rest = target.sizes[at + mask.ndim :]
+    node = _cast_value(rec, x, value).node
+    while len(node.shape) > len(rest) and node.shape[0] is ONE:
+        node = rec.nodes.reshape(node, node.shape[1:])
+    if len(node.shape) > len(rest):
+        return False
+    spread = rec.nodes.reshape(mask.node, mask.sizes + (ONE,) * len(rest))
+    choose = rec.nodes.broadcast(spread, target.sizes)
+    chosen = rec.nodes.broadcast(node, broadcast(node.shape, target.sizes))
+    target.put(rec.nodes.elementwise("where", (choose, chosen, target.node), x.dtype))
+    return True

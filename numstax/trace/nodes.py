@@ -1,0 +1,206 @@
+"""Primitive nodes: one method for each node operation that tracing needs.
+
+A method checks nothing the caller can check better; it computes the shape, drops what does nothing
+(a cast to the same dtype, a transpose of a transpose, reading back what was just written) and interns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.ir.graph import Builder, Literal, Node
+from numstax.ir.index import ONE, ZERO, Index
+from numstax.ir.reference import cast as cast_array
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import Shape, size_of
+
+Region = tuple[tuple[Index, ...], tuple[Index, ...], Shape]
+"""starts, steps and sizes of a slice."""
+
+_LOOK_BACK = 64
+"""How many updates a read looks through for the one that wrote what it reads."""
+
+
+class Nodes:
+    """The builder of one graph, with the user's line as the origin of each node."""
+
+    def __init__(self) -> None:
+        self._builder = Builder()
+
+    def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, **attrs: Hashable) -> Node:
+        return self._builder.node(op, tuple(args), shape, dtype, user_origin(), **attrs)
+
+    def constant(self, value: object, dtype: np.dtype) -> Node:
+        return self.make("constant", (), (), dtype, value=Literal.of(value, dtype))
+
+    def full(self, value: object, dtype: np.dtype, shape: Shape) -> Node:
+        return self.broadcast(self.constant(value, dtype), shape)
+
+    def iota(self, shape: Shape, axis: int) -> Node:
+        return self.make("iota", (), shape, dtypes.INT64, axis=axis)
+
+    def empty(self, shape: Shape, dtype: np.dtype) -> Node:
+        return self.make("empty", (), shape, dtype)
+
+    def cast(self, x: Node, dtype: np.dtype) -> Node:
+        if x.dtype == dtype:
+            return x
+        if x.op == "constant":
+            literal = x.attr("value")
+            assert isinstance(literal, Literal)
+            with np.errstate(all="ignore"):
+                return self.constant(cast_array(np.asarray(literal.value), dtype), dtype)
+        if x.op == "broadcast_to" and x.args[0].op == "constant":
+            return self.broadcast(self.cast(x.args[0], dtype), x.shape)
+        return self.make("cast", (x,), x.shape, dtype)
+
+    def bitcast(self, x: Node, dtype: np.dtype) -> Node:
+        return x if x.dtype == dtype else self.make("bitcast", (x,), x.shape, dtype)
+
+    def broadcast(self, x: Node, shape: Shape) -> Node:
+        if x.shape == shape:
+            return x
+        if x.op == "broadcast_to":
+            return self.broadcast(x.args[0], shape)
+        return self.make("broadcast_to", (x,), shape, x.dtype)
+
+    def reshape(self, x: Node, shape: Shape) -> Node:
+        if x.shape == shape:
+            return x
+        if x.op == "reshape":
+            return self.reshape(x.args[0], shape)
+        if x.op == "broadcast_to" and not x.args[0].shape:
+            return self.broadcast(x.args[0], shape)
+        return self.make("reshape", (x,), shape, x.dtype)
+
+    def transpose(self, x: Node, axes: tuple[int, ...]) -> Node:
+        if axes == tuple(range(len(axes))):
+            return x
+        if x.op == "transpose":
+            inner: tuple[int, ...] = x.attr("axes")  # type: ignore[assignment]
+            return self.transpose(x.args[0], tuple(inner[a] for a in axes))
+        return self.make("transpose", (x,), tuple(x.shape[a] for a in axes), x.dtype, axes=axes)
+
+    def diagonal(self, x: Node, axis1: int, axis2: int, offset: int, size: Index) -> Node:
+        rest = tuple(n for k, n in enumerate(x.shape) if k not in (axis1, axis2))
+        return self.make("diagonal", (x,), (*rest, size), x.dtype, axis1=axis1, axis2=axis2, offset=offset)
+
+    def window(self, x: Node, axes: tuple[int, ...], shape: Shape) -> Node:
+        return self.make("window", (x,), shape, x.dtype, axes=axes)
+
+    def elementwise(self, op: str, args: Sequence[Node], dtype: np.dtype) -> Node:
+        return self.make(op, args, args[0].shape, dtype)
+
+    def reduce(self, op: str, x: Node, axes: tuple[int, ...], dtype: np.dtype) -> Node:
+        if not axes:
+            return x
+        shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        return self.make(f"reduce_{op}", (x,), shape, dtype, axes=tuple(sorted(axes)))
+
+    def scan(self, op: str, x: Node, axis: int) -> Node:
+        return self.make(f"scan_{op}", (x,), x.shape, x.dtype, axis=axis)
+
+    def gather(self, x: Node, indices: Sequence[Node], axes: tuple[int, ...]) -> Node:
+        rest = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        return self.make("gather", (x, *indices), indices[0].shape + rest, x.dtype, axes=axes)
+
+    def matmul(self, a: Node, b: Node, dtype: np.dtype) -> Node:
+        return self.make("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), dtype)
+
+    def slice(self, x: Node, region: Region) -> Node:
+        """``x[starts + k*steps]`` for k below the sizes."""
+        for _ in range(_LOOK_BACK):
+            starts, steps, shape = region
+            if _covers(region, x.shape):
+                return x
+            if x.op == "broadcast_to" and not x.args[0].shape:
+                return self.broadcast(x.args[0], shape)
+            if x.op == "slice":
+                region = _compose(_region_of(x), region)
+                x = x.args[0]
+            elif x.op == "update":
+                written = _region_of(x)
+                if _disjoint(written, region):
+                    x = x.args[0]
+                elif (inner := _relative(written, region)) is not None:
+                    x, region = x.args[1], inner
+                else:
+                    break
+            else:
+                break
+        starts, steps, shape = region
+        if _covers(region, x.shape):
+            return x
+        return self.make("slice", (x,), shape, x.dtype, starts=starts, steps=steps)
+
+    def update(self, base: Node, value: Node, region: Region) -> Node:
+        """`base` with its `region` replaced by `value`."""
+        starts, steps, shape = region
+        if any(n is ZERO for n in shape):
+            return base
+        if _covers(region, base.shape):
+            return value
+        if value.op == "slice" and value.args[0] is base and _region_of(value) == region:
+            return base
+        while base.op == "update" and _relative(region, _region_of(base)) is not None:
+            base = base.args[0]
+        return self.make("update", (base, value), base.shape, base.dtype, starts=starts, steps=steps)
+
+
+def _region_of(x: Node) -> Region:
+    """The region a slice reads or an update writes."""
+    shape = x.shape if x.op == "slice" else x.args[1].shape
+    return x.attr("starts"), x.attr("steps"), shape  # type: ignore[return-value]
+
+
+def _covers(region: Region, shape: Shape) -> bool:
+    starts, steps, sizes = region
+    return sizes == shape and all(s is ZERO for s in starts) and all(k is ONE or n is ONE for k, n in zip(steps, sizes))
+
+
+def _compose(outer: Region, inner: Region) -> Region:
+    """The region of the base that ``base[outer][inner]`` reads."""
+    starts = tuple(s0 + s1 * k0 for s0, k0, s1 in zip(outer[0], outer[1], inner[0], strict=True))
+    steps = tuple(k0 * k1 for k0, k1 in zip(outer[1], inner[1], strict=True))
+    return starts, steps, inner[2]
+
+
+def _axes(a: Region, b: Region) -> list[tuple[int, int, int, int, int, int]] | None:
+    """(start, step, size) of both regions for each axis, as numbers; None when some are symbolic."""
+    out = []
+    for row in zip(*a, *b, strict=True):
+        values = [x.value for x in row]
+        if None in values:
+            return None
+        out.append(tuple(values))
+    return out  # type: ignore[return-value]
+
+
+def _disjoint(a: Region, b: Region) -> bool:
+    """Do the two regions provably share no element?"""
+    for a0, da, na, b0, db, nb in _axes(a, b) or ():
+        a_ends, b_ends = sorted((a0, a0 + da * (na - 1))), sorted((b0, b0 + db * (nb - 1)))
+        if a_ends[1] < b_ends[0] or b_ends[1] < a_ends[0] or na == 0 or nb == 0:
+            return True
+        if abs(da) == abs(db) and na > 1 and nb > 1 and (a0 - b0) % abs(da):
+            return True
+    return False
+
+
+def _relative(outer: Region, inner: Region) -> Region | None:
+    """`inner` in coordinates of `outer` when it provably lies inside, else None."""
+    rows = _axes(outer, inner)
+    if rows is None:
+        return None
+    starts, steps = [], []
+    for a0, da, na, b0, db, nb in rows:
+        db = db if nb > 1 else 0
+        start, rest = divmod(b0 - a0, da)
+        if rest or db % da or not 0 <= start < na or not 0 <= start + (db // da) * (nb - 1) < na:
+            return None
+        starts.append(start)
+        steps.append(db // da or 1)
+    return tuple(size_of(s) for s in starts), tuple(size_of(s) for s in steps), inner[2]

@@ -1,0 +1,171 @@
+"""Recorder: everything one trace has seen so far.
+
+It holds the nodes, the inputs with the values of this first call, and makes handles.  It is handed to every
+function of the tracer as an argument; a trace that fails is dropped with its Recorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import UnsupportedArgumentError, UnsupportedDtypeError
+from numstax.ir.graph import InputSpec, Node, topological
+from numstax.ir.index import contiguous_strides
+from numstax.ir.reference import evaluate_nodes
+from numstax.trace import elementwise, extern, indexing, ufuncs
+from numstax.trace.array import Storage, TracedArray
+from numstax.trace.layout import Strides, may_overlap
+from numstax.trace.nodes import Nodes
+from numstax.trace.origin import user_origin
+from numstax.trace.registry import DATA_DEPENDENT, HANDLERS, REFUSED
+from numstax.trace.sizes import size_of
+
+WEAK_DTYPES: Mapping[type, np.dtype] = {
+    bool: dtypes.BOOL,
+    int: dtypes.INT64,
+    float: dtypes.FLOAT64,
+    complex: dtypes.COMPLEX128,
+}
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.nodes = Nodes()
+        self.inputs: list[InputSpec] = []
+        self.examples: list[Any] = []
+        self.storages: list[Storage] = []
+        """Memory of the inputs, in their order."""
+        self.constants: dict[int, tuple[np.ndarray, TracedArray]] = {}
+        """Arrays made while tracing that are the same in every call, by id."""
+        self._fixed_inputs: set[int] = set()
+        self._values: dict[Node, Any] = {}
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def input(self, value: Any, name: str) -> TracedArray:
+        """An argument of this call: an array in native byte order, a NumPy scalar, a Python float or complex."""
+        position = len(self.inputs)
+        weak = type(value) if type(value) in (float, complex) else None
+        array = np.asarray(value)
+        if not dtypes.is_supported(array.dtype):
+            raise UnsupportedDtypeError(
+                f"argument {name!r} has dtype {array.dtype}, which cannot be compiled", user_origin()
+            )
+        is_scalar = not isinstance(value, np.ndarray)
+        shape = tuple(size_of(n) for n in array.shape)
+        steps = [s // array.itemsize for s in array.strides]
+        strides = tuple(size_of(s) for s in steps)
+        self.inputs.append(InputSpec("scalar" if is_scalar else "array", array.dtype, shape, strides, name))
+        self.examples.append(array)
+        node = self.nodes.make("input", (), shape, array.dtype, position=position)
+        fixed = "an array whose elements overlap in memory" if may_overlap(array.shape, steps) else ""
+        storage = Storage(node, position, not array.flags.writeable, fixed)
+        self.storages.append(storage)
+        return TracedArray(self, storage, node, strides, is_scalar=is_scalar, weak=weak)
+
+    def constant_array(self, array: np.ndarray) -> TracedArray:
+        """An array whose contents are the same in every call; it counts as memory made by the function."""
+        found = self.constants.get(id(array))
+        if found is None:
+            if array.dtype.kind in "OSUVMm" and not dtypes.is_supported(array.dtype):
+                raise UnsupportedDtypeError(f"an array of dtype {array.dtype} cannot be compiled", user_origin())
+            copied = np.array(array, array.dtype.newbyteorder("="), order="C")
+            if not copied.ndim:
+                handle = self.fresh(self.nodes.constant(copied, copied.dtype))
+            else:
+                handle = self.input(copied, f"constant{len(self.constants)}")
+                self._fixed_inputs.add(len(self.inputs) - 1)
+                handle.storage.position = None
+            found = self.constants[id(array)] = (array, handle)
+        return found[1]
+
+    @property
+    def constant_inputs(self) -> Mapping[int, np.ndarray]:
+        """Inputs that hold constant arrays: position -> array."""
+        return {position: self.examples[position] for position in self._fixed_inputs}
+
+    # --- handles ----------------------------------------------------------------------------------
+
+    def fresh(
+        self,
+        node: Node,
+        is_scalar: bool = False,
+        weak: type | None = None,
+        strides: Strides | None | type[Ellipsis] = ...,  # type: ignore[valid-type]
+    ) -> TracedArray:
+        """A handle of new memory (C-contiguous unless `strides` says otherwise) or of a scalar."""
+        layout = contiguous_strides(node.shape) if strides is ... else strides
+        return TracedArray(self, Storage(node), node, layout, is_scalar=is_scalar, weak=weak)  # type: ignore[arg-type]
+
+    def lift(self, value: object) -> TracedArray:
+        """Any array-like as a handle."""
+        if isinstance(value, TracedArray):
+            return value
+        weak = WEAK_DTYPES.get(type(value))
+        if weak is not None:
+            return self.fresh(self.nodes.constant(value, weak), is_scalar=True, weak=type(value))
+        if isinstance(value, np.generic) and dtypes.is_supported(value.dtype):
+            return self.fresh(self.nodes.constant(value, value.dtype), is_scalar=True)
+        if isinstance(value, list | tuple) and contains_traced(value):
+            return self.call(np.stack, ([self.lift(v) for v in value],), {})  # type: ignore[no-any-return]
+        array = np.asarray(value)
+        if not dtypes.is_supported(array.dtype.newbyteorder("=")):
+            what = f"{type(value).__name__} as an operand" if array.dtype.kind == "O" else f"dtype {array.dtype}"
+            raise UnsupportedArgumentError(f"{what} cannot be compiled", user_origin())
+        return self.constant_array(array)
+
+    def known(self, node: Node) -> np.ndarray | None:
+        """The value of `node` when it does not depend on the arguments of the call."""
+        for n in topological([node]):
+            if n.op == "input" and n.attr("position") not in self._fixed_inputs:
+                return None
+        return self.example(node)
+
+    def example(self, node: Node) -> np.ndarray:
+        """The value of `node` for the arguments of this call."""
+        evaluate_nodes(topological([node]), self._values, self.examples, {})
+        return self._values[node]  # type: ignore[no-any-return]
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def call(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A NumPy function with at least one traced argument."""
+        handler = HANDLERS.get(function)
+        if handler is not None and handler.keywords >= kwargs.keys():
+            return handler.run(self, *args, **kwargs)
+        if function in REFUSED or function in DATA_DEPENDENT:
+            raise extern.refusal(function, REFUSED.get(function))
+        return extern.call(self, function, args, kwargs)
+
+    def operator(self, op: str, *operands: object) -> Any:
+        return ufuncs.operator(self, op, *operands)
+
+    def in_place(self, op: str, target: TracedArray, operand: object) -> TracedArray:
+        return ufuncs.in_place(self, op, target, operand)
+
+    def ufunc(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return ufuncs.apply(self, ufunc, method, inputs, dict(kwargs))
+
+    def getitem(self, x: TracedArray, key: object) -> TracedArray:
+        return indexing.getitem(self, x, key)
+
+    def setitem(self, x: TracedArray, key: object, value: object) -> None:
+        indexing.setitem(self, x, key, value)
+
+    def elementwise(self, op: str, *operands: object, dtype: np.dtype | None = None) -> TracedArray:
+        return elementwise.apply(self, op, operands, dtype)
+
+
+def contains_traced(tree: object) -> bool:
+    """Is there a traced array in the nested lists, tuples and dicts?"""
+    if isinstance(tree, TracedArray):
+        return True
+    if isinstance(tree, list | tuple):
+        return any(contains_traced(item) for item in tree)
+    if isinstance(tree, dict):
+        return any(contains_traced(item) for item in tree.values())
+    return False

@@ -1,0 +1,113 @@
+"""``ufunc.reduce`` and ``ufunc.accumulate`` in nodes.
+
+Low floats are reduced in float32 and rounded once at the end; small integers are summed in 64 bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import EmptyReductionError, UnsupportedOperationError
+from numstax.ir import ops
+from numstax.ir.index import ONE, ZERO
+from numstax.trace import extern
+from numstax.trace.array import TracedArray
+from numstax.trace.layout import keep_order
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import normalize_axes, normalize_axis
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+_LOGICAL = ("logical_and", "logical_or")
+
+
+def result_dtype(op: str, operand: np.dtype) -> np.dtype:
+    """The dtype of a reduction when the caller names none."""
+    if op in _LOGICAL:
+        return dtypes.BOOL
+    if op in ("add", "multiply"):
+        if dtypes.kind(operand) in "bi" and operand.itemsize < 8:
+            return dtypes.INT64
+        if dtypes.kind(operand) == "u" and operand.itemsize < 8:
+            return dtypes.UINT64
+    return operand
+
+
+def reduction(
+    rec: Recorder,
+    op: str,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    keepdims: bool = False,
+    initial: object = None,
+    where: object = True,
+) -> TracedArray:
+    """``ufunc.reduce`` of the ufunc called `op`."""
+    x = rec.lift(a)
+    result = result_dtype(op, x.dtype) if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    if dtypes.kind(result) == "c" and op not in ("add", "multiply", *_LOGICAL):
+        return _complex_order(rec, op, x, axis, keepdims, initial, where)
+    work = dtypes.BOOL if op in _LOGICAL else dtypes.compute(result)
+    axes = normalize_axes(axis, x.ndim)
+    ordered = op not in ("add", "multiply", *_LOGICAL) and not op.startswith("bitwise")
+    node = rec.nodes.cast(x.node, work)
+    if where is not True:
+        if ordered and initial is None:
+            raise EmptyReductionError(
+                f"reduction operation '{op}' does not have an identity, so to use a where mask one has to "
+                "specify 'initial'",
+                user_origin(),
+            )
+        neutral = initial if ordered else rec.fresh(rec.nodes.constant(ops.identity(op, work), work))
+        masked = rec.elementwise("where", where, rec.fresh(node), rec.lift(neutral).astype(work))
+        node = masked.node
+        x = masked
+        axes = normalize_axes(axis, x.ndim)
+    if ordered and initial is None and any(x.sizes[k] is ZERO for k in axes):
+        raise EmptyReductionError(
+            f"zero-size array to reduction operation {op} which has no identity", user_origin()
+        )
+    reduced = rec.nodes.reduce(op, node, axes, work)
+    if initial is not None:
+        start = rec.lift(initial).astype(work)
+        reduced = rec.elementwise(op, rec.fresh(reduced), start).node
+    rest = [k for k in range(x.ndim) if k not in axes]
+    strides = x.strides_in_elements
+    kept = None if strides is None else tuple(strides[k] for k in rest)
+    node = rec.nodes.cast(reduced, result)
+    layout = keep_order(node.shape, [(node.shape, kept)])
+    if keepdims:
+        shape = tuple(ONE if k in axes else n for k, n in enumerate(x.sizes))
+        return rec.fresh(rec.nodes.reshape(node, shape), not shape)
+    return rec.fresh(node, not node.shape, strides=layout)
+
+
+def _complex_order(
+    rec: Recorder, op: str, x: TracedArray, axis: object, keepdims: bool, initial: object, where: object
+) -> TracedArray:
+    """Maximum and minimum of complex numbers (lexicographic)."""
+    if initial is not None or where is not True:
+        raise UnsupportedOperationError(f"{op}.reduce of complex numbers with initial or where", user_origin())
+    function = getattr(np, op).reduce
+    kwargs = {"axis": tuple(axis) if isinstance(axis, list) else axis, "keepdims": keepdims}
+    return extern.call(rec, function, (x,), kwargs, f"numpy.{op}.reduce")  # type: ignore[no-any-return]
+
+
+def scan(rec: Recorder, op: str, a: object, axis: object = 0, dtype: object = None) -> TracedArray:
+    """``ufunc.accumulate`` of the ufunc called `op`; axis None scans the flattened array."""
+    x = rec.lift(a)
+    if axis is None:
+        x, axis = x.ravel(), 0
+    if not x.ndim:
+        x = x.reshape(1)
+    result = result_dtype(op, x.dtype) if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    if dtypes.kind(result) == "c" and op in ("maximum", "minimum"):
+        return extern.call(rec, getattr(np, op).accumulate, (x,), {"axis": axis}, f"numpy.{op}.accumulate")  # type: ignore[no-any-return]
+    work = dtypes.compute(result)
+    node = rec.nodes.scan(op, rec.nodes.cast(x.node, work), normalize_axis(axis, x.ndim))  # type: ignore[arg-type]
+    return rec.fresh(rec.nodes.cast(node, result))

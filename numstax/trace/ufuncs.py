@@ -1,0 +1,183 @@
+"""NumPy's ufunc protocol and the operators: `out`, `where`, `dtype`, casting, and the methods of ufuncs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import CastError, ShapeError, UnsupportedOperationError
+from numstax.ir import ops
+from numstax.trace import elementwise, extern, host, reductions
+from numstax.trace.array import TracedArray
+from numstax.trace.indexing import encode_key
+from numstax.trace.origin import user_origin
+from numstax.trace.registry import HANDLERS
+from numstax.trace.sizes import broadcast, text
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+_PYTHON_TYPES = (bool, int, float, complex)
+_IGNORED = {"subok", "order", "casting"}
+
+
+def operator(rec: Recorder, op: str, *operands: object) -> Any:
+    """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
+    if op in ("matmul", "divmod"):
+        return apply(rec, getattr(np, op), "__call__", operands, {})
+    if op == "power":
+        op, operands = _simpler_power(op, operands)
+    result = rec.elementwise(op, *operands)
+    weak = [x.weak if isinstance(x, TracedArray) else type(x) for x in operands]
+    if all(w in _PYTHON_TYPES for w in weak):
+        kind = {"b": bool, "i": int, "f": float, "c": complex}[result.dtype.kind]
+        return rec.fresh(result.node, is_scalar=True, weak=kind)
+    return result
+
+
+def _simpler_power(op: str, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The operation that ``x ** n`` is in NumPy for a Python number n."""
+    base, exponent = operands
+    if type(exponent) not in (int, float) or not isinstance(base, TracedArray):
+        return op, operands
+    inexact = dtypes.kind(base.dtype) in "fc"
+    if exponent == 2 and (inexact or type(exponent) is int) and base.dtype != dtypes.BOOL:
+        return "square", (base,)
+    simple = {1: "positive", 0.5: "sqrt", -1: "reciprocal"}.get(exponent)
+    if inexact and simple is not None:
+        return simple, (base,)
+    if type(exponent) is int and exponent < 0 and not inexact:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return op, operands
+
+
+def in_place(rec: Recorder, op: str, target: TracedArray, operand: object) -> TracedArray:
+    """An augmented assignment: changes an array, makes a new scalar."""
+    if target.is_scalar:
+        return operator(rec, op, target, operand)  # type: ignore[no-any-return]
+    if op == "power":
+        op, operands = _simpler_power(op, (target, operand))
+    else:
+        operands = (target, operand)
+    return apply(rec, getattr(np, op), "__call__", operands, {"out": (target,)})  # type: ignore[no-any-return]
+
+
+def apply(rec: Recorder, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``ufunc.method(*inputs, **kwargs)`` with some traced argument."""
+    name = ufunc.__name__
+    if method == "__call__":
+        return _call(rec, ufunc, inputs, kwargs)
+    if method == "at":
+        return _at(rec, ufunc, inputs)
+    if method == "outer":
+        a, b = (rec.lift(x) for x in inputs)
+        spread = a.reshape(a.shape + (1,) * b.ndim)
+        return _call(rec, ufunc, (spread, b), kwargs)
+    out = (kwargs.pop("out", None) or (None,))[0]
+    native = getattr(np, name, None) is ufunc
+    if method == "reduce" and native and name in ops.REDUCTIONS:
+        axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
+        return deliver(rec, reductions.reduction(rec, name, inputs[0], axis, **kwargs), out)
+    if method == "accumulate" and native and name in ops.SCANS:
+        axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
+        return deliver(rec, reductions.scan(rec, name, inputs[0], axis, **kwargs), out)
+    return deliver(rec, extern.call(rec, getattr(ufunc, method), inputs, kwargs, f"numpy.{name}.{method}"), out)
+
+
+def _call(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    out = kwargs.pop("out", None)
+    outs = out if isinstance(out, tuple) else (out,)
+    where = kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    casting = kwargs.get("casting", "same_kind")
+    unknown = kwargs.keys() - _IGNORED
+    if unknown:
+        raise UnsupportedOperationError(f"{ufunc.__name__}({', '.join(sorted(unknown))}=...)", user_origin())
+    results = _compute(rec, ufunc, inputs, None if dtype is None else np.dtype(dtype))
+    if where is True and all(o is None for o in outs):
+        return results
+    parts = results if isinstance(results, tuple) else (results,)
+    outs = outs + (None,) * (len(parts) - len(outs))
+    done = tuple(_store(rec, ufunc, p, o, where, casting) for p, o in zip(parts, outs, strict=True))
+    return done if isinstance(results, tuple) else done[0]
+
+
+def _compute(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], dtype: np.dtype | None) -> Any:
+    name = ufunc.__name__
+    if ufunc in HANDLERS:
+        return HANDLERS[ufunc].run(rec, *inputs)
+    if getattr(np, name, None) is ufunc:
+        if name in ops.ELEMENTWISE and len(inputs) == ufunc.nin:
+            return rec.elementwise(name, *inputs, dtype=dtype)
+        return extern.call(rec, ufunc, inputs, {} if dtype is None else {"dtype": dtype}, f"numpy.{name}")
+    return _scipy(rec, ufunc, inputs)
+
+
+def _scipy(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """A ufunc of scipy.special: the row of that name for its real loops, an extern otherwise."""
+    special = sys.modules.get("scipy.special")
+    name = ufunc.__name__
+    if getattr(special, name, None) is not ufunc:
+        raise UnsupportedOperationError(f"the ufunc {name!r}", user_origin(), "use a NumPy or SciPy ufunc")
+    operands = [elementwise.operand(rec, x) for x in inputs]
+    *found, result = ufunc.resolve_dtypes((*map(elementwise.type_of, operands), *[None] * ufunc.nout))[: ufunc.nin + 1]
+    if name in ops.ELEMENTWISE and ufunc.nout == 1 and result in (dtypes.FLOAT32, dtypes.FLOAT64):
+        return rec.elementwise(name, *(rec.lift(x).astype(d) for x, d in zip(operands, found, strict=True)))
+    return extern.call(rec, ufunc, inputs, {}, f"scipy.special.{name}")
+
+
+def _store(
+    rec: Recorder, ufunc: np.ufunc, result: TracedArray, out: TracedArray | None, where: object, casting: Any
+) -> TracedArray:
+    """Put a ufunc's result into `out` where `where` holds."""
+    if out is None:
+        mask = rec.lift(where)
+        shape = broadcast(result.sizes, mask.sizes)
+        empty = rec.fresh(rec.nodes.empty(shape, result.dtype))
+        return rec.elementwise("where", mask, result, empty)
+    if not isinstance(out, TracedArray):
+        raise UnsupportedOperationError("out= is an array from outside the traced function", user_origin())
+    if not np.can_cast(result.dtype, out.dtype, casting):
+        raise CastError(
+            f"Cannot cast ufunc '{ufunc.__name__}' output from {result.dtype!r} to {out.dtype!r} "
+            f"with casting rule '{casting}'",
+            user_origin(),
+        )
+    if broadcast(out.sizes, result.sizes) != out.sizes:
+        shown = broadcast(out.sizes, result.sizes)
+        raise ShapeError(
+            f"non-broadcastable output operand with shape {text(out.sizes)} doesn't match the "
+            f"broadcast shape {text(shown)}",
+            user_origin(),
+        )
+    value = rec.nodes.broadcast(rec.nodes.cast(result.node, out.dtype), out.sizes)
+    if where is not True:
+        mask = rec.nodes.broadcast(rec.lift(where).node, out.sizes)
+        value = rec.nodes.elementwise("where", (mask, value, out.node), out.dtype)
+    out.put(value)
+    return out
+
+
+def deliver(rec: Recorder, result: TracedArray, out: object) -> TracedArray:
+    """The `out=` of a function that is not a ufunc: the result is cast and stored there."""
+    if out is None:
+        return result
+    if not isinstance(out, TracedArray):
+        raise UnsupportedOperationError("out= is an array from outside the traced function", user_origin())
+    if out.sizes != result.sizes:
+        raise ShapeError(f"output array has wrong shape {text(out.sizes)}, not {text(result.sizes)}", user_origin())
+    out.put(rec.nodes.cast(result.node, out.dtype))
+    return out
+
+
+def _at(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
+    """ufunc.at: repeated indices count each time."""
+    target = inputs[0]
+    if not isinstance(target, TracedArray):
+        raise UnsupportedOperationError("ufunc.at on an array from outside the traced function", user_origin())
+    args = (ufunc, target, encode_key(rec, inputs[1]), *inputs[2:])
+    target.put(extern.call(rec, host.ufunc_at, args, {}, f"{ufunc.__name__}.at").node)

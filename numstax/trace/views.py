@@ -1,0 +1,196 @@
+"""Views: how a part of an array is read from its base, how writing the part changes the base, and the
+NumPy operation that makes the same view on the host.
+
+A View is one step; an array handle holds a chain of them.  `put` undoes `read`:
+``view.read(view.put(base, value)) == value``, elements outside the view staying those of the base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from numstax.ir.graph import Node
+from numstax.ir.index import ZERO, Index
+from numstax.trace.layout import Strides
+from numstax.trace.nodes import Nodes, Region
+from numstax.trace.sizes import Shape, number, numbers
+
+HostStep = tuple[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One step.  A step without a `put` of its own gives a read-only view, as it does in NumPy."""
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        raise NotImplementedError
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        raise NotImplementedError
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        """Strides of the view, given strides and shape of its base."""
+        raise NotImplementedError
+
+    def host(self) -> HostStep:
+        raise NotImplementedError
+
+    @property
+    def writeable(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class SliceView(View):
+    region: Region
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.slice(base, self.region)
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        return nodes.update(base, value, self.region)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return tuple(s * k for s, k in zip(base, self.region[1], strict=True))
+
+    def host(self) -> HostStep:
+        key = []
+        for start, step, size in zip(*(numbers(part) for part in self.region), strict=True):
+            stop = start + step * size
+            key.append(slice(0, 0) if size == 0 else slice(start, stop if stop >= 0 else None, step))
+        return "index", tuple(key)
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeView(View):
+    """`new_strides` are those of the view; the caller has found that no data moves."""
+
+    shape: Shape
+    new_strides: Strides
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.reshape(base, self.shape)
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        return nodes.reshape(value, base.shape)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return self.new_strides
+
+    def host(self) -> HostStep:
+        return "reshape", numbers(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeView(View):
+    axes: tuple[int, ...]
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.transpose(base, self.axes)
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        return nodes.transpose(value, tuple(int(k) for k in np.argsort(self.axes)))
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return tuple(base[a] for a in self.axes)
+
+    def host(self) -> HostStep:
+        return "transpose", self.axes
+
+
+@dataclass(frozen=True, slots=True)
+class BitcastView(View):
+    """ndarray.view(dtype) with the same itemsize."""
+
+    dtype: np.dtype
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.bitcast(base, self.dtype)
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        return nodes.bitcast(value, base.dtype)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return base
+
+    def host(self) -> HostStep:
+        return "dtype", self.dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class PartView(View):
+    """The real or imaginary part of a complex array."""
+
+    part: str
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.elementwise(self.part, (base,), np.dtype(f"f{base.dtype.itemsize // 2}"))
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        other = PartView("imag" if self.part == "real" else "real").read(nodes, base)
+        parts = (value, other) if self.part == "real" else (other, value)
+        return nodes.elementwise("complex", parts, base.dtype)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return tuple(s * 2 for s in base)
+
+    def host(self) -> HostStep:
+        return self.part, None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyView(View):
+    @property
+    def writeable(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastView(ReadOnlyView):
+    shape: Shape
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.broadcast(base, self.shape)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        lead = len(self.shape) - len(shape)
+        kept = (s if n is m else ZERO for s, n, m in zip(base, shape, self.shape[lead:], strict=True))
+        return (*(ZERO,) * lead, *kept)
+
+    def host(self) -> HostStep:
+        return "broadcast_to", numbers(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalView(ReadOnlyView):
+    offset: int
+    axis1: int
+    axis2: int
+    size: Index
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.diagonal(base, self.axis1, self.axis2, self.offset, self.size)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        rest = [s for k, s in enumerate(base) if k not in (self.axis1, self.axis2)]
+        return (*rest, base[self.axis1] + base[self.axis2])
+
+    def host(self) -> HostStep:
+        return "diagonal", (self.offset, self.axis1, self.axis2)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowView(ReadOnlyView):
+    axes: tuple[int, ...]
+    shape: Shape
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.window(base, self.axes, self.shape)
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return (*base, *(base[a] for a in self.axes))
+
+    def host(self) -> HostStep:
+        return "window", (numbers(self.shape[-len(self.axes) :]), self.axes)
