@@ -1,0 +1,220 @@
+"""Graph -> Schedule: one Kernel for each stored node, library calls as Externs.
+
+Enters: a Graph.  Leaves: a Schedule whose kernels read and write flat buffers; pointwise operations and views
+have dissolved into the bodies of those that use them (`storage` decides which, `values` records them).
+Units stand in an order that respects data and memory: whoever reads what an in-place update replaces comes
+first.  No two kernels share a loop variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numstax.ir.graph import Arg, Graph, InputSpec, Literal, Node
+from numstax.ir.index import ONE, ZERO, Index, as_index, contiguous_strides, product, stride_of
+from numstax.ir.loops import Buffer, BufferView, Effect, Extern, Reduce, Scan, Schedule, Store
+from numstax.ir.ops import VIEWS, identity
+from numstax.schedule.overwrite import Overwriter
+from numstax.schedule.sites import Sites
+from numstax.schedule.storage import copy_of, storage, targets
+from numstax.schedule.updates import write_update
+from numstax.schedule.values import Place
+from numstax.schedule.views import through
+
+
+def lower(graph: Graph) -> Schedule:
+    return _Lowering(graph).schedule()
+
+
+class _Lowering:
+    def __init__(self, graph: Graph) -> None:
+        self.targets = targets(graph)
+        self.storage = storage(self.targets.nodes())
+        self.sites = Sites()
+        for position, spec in enumerate(graph.inputs):
+            self.sites.declare(f"x{position}", spec.dtype, spec.shape, _kind(spec), _strides(spec))
+        for node in self.storage.order:
+            if node.op == "input":
+                name = f"x{node.attr('position')}"
+                self.sites.places[node] = Place(name, self.sites.buffers[name].strides)
+        self.over = Overwriter(self.storage, self.targets, self.sites)
+        self.names = {n: f"out{k}" for k, n in enumerate(self.targets.outputs) if n is not None}
+
+    def schedule(self) -> Schedule:
+        for root in self.storage.roots:
+            self._root(root)
+        writes = []
+        for position, node in self.targets.writes:
+            name = f"x{position}"
+            if self.sites.places[node].buffer != name:
+                copy = copy_of(node)
+                self.over.last(copy, node, name)
+                place = Place(name, self.sites.buffers[name].strides)
+                self.sites.units[copy] = [self.sites.assign(node.shape, place, lambda v, at, n=node: v.value(n, at))]
+            writes.append((position, name))
+        units = tuple(unit for root in self.over.order() for unit in self.sites.units[root])
+        outputs = tuple(None if n is None else self.sites.places[n].buffer for n in self.targets.outputs)
+        return Schedule(units, tuple(self.sites.buffers.values()), outputs, tuple(writes))
+
+    def _root(self, root: Node) -> None:
+        if root.op == "extern":
+            self._extern(root)
+        elif root.op == "matmul":
+            self._matmul(root)
+        elif root.op == "update":
+            write_update(root, self.sites, self.over, self.names.get(root))
+        elif not self._in_place(root):
+            self._fresh(root)
+
+    def _in_place(self, root: Node) -> bool:
+        """Compute what an argument is to hold right in the argument, when nobody needs its old elements."""
+        target = self.over.argument_for(root)
+        if target is None:
+            return False
+        place = Place(target, self.sites.buffers[target].strides)
+        units = self._units(root, place)
+        if not all(self.sites.reads_only_own(unit, target) for unit in units):
+            return False
+        self.over.claim(root, target)
+        self.sites.units[root], self.sites.places[root] = units, place
+        return True
+
+    def _fresh(self, root: Node) -> None:
+        place = self.sites.new(root, self.names.get(root))
+        self.sites.units[root] = self._units(root, place)
+        self.sites.places[root] = place
+
+    def _units(self, root: Node, place: Place) -> list[Any]:
+        family, _, op = root.op.partition("_")
+        if product(root.shape) is ZERO:
+            return []
+        if family == "reduce":
+            return self._reduce(root, op, place)
+        if family == "scan":
+            return self._scan(root, op, place)
+        node = root.args[0] if root.op == "copy" else root
+        return [self.sites.assign(root.shape, place, lambda v, at: v.value(node, at))]
+
+    # --- reductions and scans ---------------------------------------------------------------------
+
+    def _reduce(self, root: Node, op: str, place: Place) -> list[Any]:
+        x, axes = root.args[0], root.attr("axes")
+        reduced: Any = axes
+        positional = op in ("argmax", "argmin")
+        if product(x.shape[a] for a in reduced) is ZERO:
+            empty = Node("constant", (), (("value", Literal.of(identity(op, root.dtype), root.dtype)),), (), root.dtype)
+            return [self.sites.assign(root.shape, place, lambda v, at: v.value(empty, ()))]
+        index, variables = self.sites.space(x.shape)
+        kept = tuple(i for axis, i in enumerate(index) if axis not in reduced)
+        outer = tuple(v for axis, v in variables.items() if axis not in reduced)
+        inner = tuple(v for axis, v in variables.items() if axis in reduced)
+        values, recorder = self.sites.values()
+        value = values.value(x, index)
+        offset = place.at(kept)
+        effect: Effect
+        if inner:
+            position = index[reduced[0]] if positional else None
+            effect = Reduce(op, value, place.buffer, offset, x.dtype if positional else root.dtype, position)
+        else:
+            if positional:
+                value = recorder.const(0, root.dtype)
+            elif x.dtype != root.dtype:
+                value = recorder.op("cast", (value,), root.dtype, root.origin)
+            effect = Store(place.buffer, offset, value)
+        return [self.sites.kernel(outer, inner, recorder, effect)]
+
+    def _scan(self, root: Node, op: str, place: Place) -> list[Any]:
+        x, axis = root.args[0], root.attr("axis")
+        index, variables = self.sites.space(x.shape)
+        values, recorder = self.sites.values()
+        value = values.value(x, index)
+        outer = tuple(v for a, v in variables.items() if a != axis)
+        inner = tuple(v for a, v in variables.items() if a == axis)
+        effect: Effect = Store(place.buffer, place.at(index), value)
+        if inner:
+            effect = Scan(op, value, place.buffer, place.at(index), root.dtype)
+        return [self.sites.kernel(outer, inner, recorder, effect)]
+
+    # --- library calls ----------------------------------------------------------------------------
+
+    def _matmul(self, root: Node) -> None:
+        units: list[Any] = []
+        operands = tuple(self._operand(a, units) for a in root.args)
+        place = self.sites.new(root, self.names.get(root))
+        out = BufferView(place.buffer, ZERO, root.shape, place.strides)
+        units.append(Extern("numpy.matmul", operands, (), (), out, root.origin))
+        self.sites.units[root], self.sites.places[root] = units, place
+
+    def _extern(self, root: Node) -> None:
+        units: list[Any] = []
+        operands = [self._operand(a, units) for a in root.args]
+
+        def fill(tree: Any) -> Any:
+            if isinstance(tree, Arg):
+                return operands[tree.k]
+            if isinstance(tree, tuple | list):
+                items = [fill(t) for t in tree]
+                return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+            return tree
+
+        taken = {n.attr("k"): n for n in self.storage.order if n.op == "result" and n.args[0] is root}
+        shapes: Any = root.attr("results")
+        names = []
+        for k, (shape, dtype) in enumerate(shapes):
+            node = taken.get(k)
+            shape = tuple(as_index(n) for n in shape)
+            name = self.names.get(node) if node is not None else None
+            names.append(self.sites.buffer(dtype, shape, name))
+            if node is not None:
+                self.sites.places[node] = Place(names[-1], contiguous_strides(shape))
+        kwargs: Any = root.attr("kwargs")
+        units.append(
+            Extern(
+                root.attr("function"),
+                fill(root.attr("args")),
+                tuple((key, fill(tree)) for key, tree in kwargs),
+                tuple(names),
+                None,
+                root.origin,
+            )
+        )
+        self.sites.units[root] = units
+
+    def _operand(self, node: Node, units: list[Any]) -> object:
+        """What a library function is given for `node`: a constant, a size, a strided view, or a new array."""
+        if node.op in ("constant", "size"):
+            return node.attr("value" if node.op == "constant" else "index")
+        view = self._strided(node)
+        if view is None:
+            place = self.sites.new(node)
+            units.append(self.sites.assign(node.shape, place, lambda v, at: v.value(node, at)))
+            view = BufferView(place.buffer, ZERO, node.shape, place.strides)
+        return view
+
+    def _strided(self, node: Node) -> BufferView | None:
+        """`node` as a view of a buffer, when it is only views away from one."""
+        variables = [self.sites.fresh.var(n) for n in node.shape]
+        index: tuple[Index, ...] = tuple(as_index(v) for v in variables)
+        source = node
+        while source not in self.sites.places:
+            if source.op not in VIEWS:
+                return None
+            index, source = through(source, index), source.args[0]
+        offset = self.sites.places[source].at(index)
+        strides: list[Index] = []
+        for var in variables:
+            stride = stride_of(offset, var)
+            if stride is None:
+                return None
+            strides.append(stride)
+            offset = offset - stride * var
+        return BufferView(self.sites.places[source].buffer, offset, node.shape, tuple(strides))
+
+
+def _kind(spec: InputSpec) -> str:
+    return "scalar" if spec.kind == "scalar" else "input"
+
+
+def _strides(spec: InputSpec) -> tuple[Index, ...]:
+    """An axis of one element has no stride to speak of."""
+    return tuple(ZERO if n is ONE else as_index(s) for n, s in zip(spec.shape, spec.strides, strict=True))

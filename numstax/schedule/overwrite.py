@@ -1,0 +1,119 @@
+"""Who may overwrite what: the order of roots, and the memory that an update takes over.
+
+Enters: the storage decisions.  Leaves: answers to "may this root write over that node?", and an order of the
+roots in which everyone who reads replaced elements has read them.  What holds in between: data edges and the
+edges added by `claim` have no cycle.
+"""
+
+from __future__ import annotations
+
+from numstax.ir.graph import Node
+from numstax.schedule.sites import Sites
+from numstax.schedule.storage import Storage, Targets
+
+
+class Overwriter:
+    def __init__(self, storage: Storage, targets: Targets, sites: Sites) -> None:
+        self._roots = list(storage.roots)
+        self._sites = sites
+        self._kept = set(targets.nodes())
+        self._arguments: dict[str, Node | None] = {f"x{position}": None for position, _ in targets.writes}
+        self._allowed: dict[Node, str] = {}
+        for node in storage.order:
+            if node.op == "input" and f"x{node.attr('position')}" in self._arguments:
+                self._arguments[f"x{node.attr('position')}"] = node
+        # what fails after an argument has changed would leave a half-done call behind
+        if not any(node.op in ("extern", "gather") for node in storage.order):
+            for position, node in targets.writes:
+                self._allow(node, f"x{position}")
+        self._readers = {node: set(roots) for node, roots in storage.readers.items()}
+        self._after: dict[Node, set[Node]] = {root: set() for root in self._roots}
+        for node, roots in self._readers.items():
+            if node.op not in ("input", "extern"):
+                self._after[_maker(node)] |= {_maker(r) for r in roots}
+        self._overwritten: set[Node] = set()
+
+    def _allow(self, node: Node, argument: str) -> None:
+        """`node`, and the updates it is based on down to the argument itself, may live in the argument."""
+        self._allowed.setdefault(node, argument)
+        chain = [node]
+        while chain[-1].op == "update":
+            chain.append(chain[-1].args[0])
+        if chain[-1] is self._arguments[argument]:
+            for link in chain[:-1]:
+                self._allowed.setdefault(link, argument)
+
+    def argument_for(self, root: Node) -> str | None:
+        """The argument that `root` may replace as a whole."""
+        argument = self._allowed.get(root)
+        if argument is None or root not in self._kept:
+            return None
+        old = self._arguments[argument]
+        return argument if old is None or self._free(old, root) else None
+
+    def may_overwrite(self, base: Node, root: Node) -> bool:
+        """May `root` take over the memory of `base`?"""
+        place = self._sites.places.get(base)
+        if place is None or base in self._kept:
+            return False
+        if self._sites.buffers[place.buffer].kind != "temp" and self._allowed.get(root) != place.buffer:
+            return False
+        return self._free(base, root)
+
+    def _free(self, base: Node, root: Node) -> bool:
+        """Can all others that read `base` run before `root`?"""
+        if base in self._overwritten:
+            return False
+        later = self._reachable(root)
+        return not any(_maker(r) in later for r in self._readers.get(base, ()) if r is not root)
+
+    def _reachable(self, root: Node) -> set[Node]:
+        seen: set[Node] = set()
+        stack = [root]
+        while stack:
+            for following in self._after[stack.pop()]:
+                if following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+        return seen
+
+    def claim(self, root: Node, base: Node | str) -> None:
+        """`root` writes over `base` (a node, or an argument by name): its other readers go first."""
+        old = self._arguments[base] if isinstance(base, str) else base
+        if old is None:
+            return
+        self._overwritten.add(old)
+        for reader in self._readers.get(old, ()):
+            if reader is not root:
+                self._after[_maker(reader)].add(root)
+
+    def last(self, copy: Node, node: Node, argument: str) -> None:
+        """`copy` brings `node` into an argument after everything else."""
+        self._after[copy] = set()
+        for root in self._roots:
+            self._after[root].add(copy)
+        self._roots.append(copy)
+
+    def order(self) -> list[Node]:
+        """All roots, as near to their original order as the edges allow."""
+        waiting = {root: 0 for root in self._roots}
+        for root in self._roots:
+            for following in self._after[root]:
+                waiting[following] += 1
+        place = {root: k for k, root in enumerate(self._roots)}
+        ready = sorted((r for r in self._roots if not waiting[r]), key=lambda r: -place[r])
+        out: list[Node] = []
+        while ready:
+            root = ready.pop()
+            out.append(root)
+            for following in sorted(self._after[root], key=lambda r: -place[r]):
+                waiting[following] -= 1
+                if not waiting[following]:
+                    ready.append(following)
+        assert len(out) == len(self._roots), "the order of the schedule has a cycle"
+        return out
+
+
+def _maker(node: Node) -> Node:
+    """The root that computes a node: a result is made by its extern."""
+    return node.args[0] if node.op == "result" else node

@@ -1,0 +1,76 @@
+"""Sites: the buffers, places and kernels of a schedule under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from numstax.ir.graph import Node
+from numstax.ir.index import ONE, ZERO, Index, Var, as_index, contiguous_strides
+from numstax.ir.loops import Buffer, Effect, Extern, Kernel, Loop, Store
+from numstax.schedule.dimensions import simplify
+from numstax.schedule.kernels import Unit, make_kernel
+from numstax.schedule.record import Recorder, prune
+from numstax.schedule.rewrite import Fresh
+from numstax.schedule.values import Place, Values
+from numstax.schedule.views import Position
+
+Element = Callable[[Values, Position], int]
+"""Records the value of one element."""
+
+
+class Sites:
+    """buffers by name; the place of each stored node; the units that compute each root."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, Buffer] = {}
+        self.places: dict[Node, Place] = {}
+        self.units: dict[Node, list[Unit]] = {}
+        self.fresh = Fresh("k")
+        self._temps = Fresh("t")
+
+    def declare(
+        self, name: str, dtype: np.dtype, shape: tuple[Index, ...], kind: str, strides: tuple[Index, ...]
+    ) -> None:
+        self.buffers[name] = Buffer(name, dtype, shape, strides, kind)
+
+    def buffer(self, dtype: np.dtype, shape: tuple[Index, ...], output: str | None = None) -> str:
+        """A new contiguous buffer: the output of that name, or a temporary."""
+        name = output or self._temps.name()
+        self.declare(name, dtype, shape, "output" if output else "temp", contiguous_strides(shape))
+        return name
+
+    def new(self, node: Node, output: str | None = None) -> Place:
+        return Place(self.buffer(node.dtype, node.shape, output), contiguous_strides(node.shape))
+
+    def space(self, shape: tuple[Index, ...]) -> tuple[Position, dict[int, Var]]:
+        """An index over `shape`, and its variable for each axis longer than one."""
+        variables = {axis: self.fresh.var(n) for axis, n in enumerate(shape) if n is not ONE}
+        return tuple(as_index(variables[a]) if a in variables else ZERO for a in range(len(shape))), variables
+
+    def values(self) -> tuple[Values, Recorder]:
+        recorder = Recorder()
+        return Values(recorder, self.places), recorder
+
+    def assign(self, shape: tuple[Index, ...], place: Place, element: Element) -> Kernel:
+        """The pointwise kernel that stores ``element(index)`` for every index of `shape`."""
+        index, variables = self.space(shape)
+        values, recorder = self.values()
+        value = element(values, index)
+        return self.kernel(tuple(variables.values()), (), recorder, Store(place.buffer, place.at(index), value))
+
+    def kernel(self, outer: tuple[Var, ...], inner: tuple[Var, ...], recorder: Recorder, effect: Effect) -> Kernel:
+        loop = Loop(inner, *prune(recorder.body(), (effect,)))
+        sizes = {name: b.dtype.itemsize for name, b in self.buffers.items()}
+        return make_kernel(*simplify(outer, (loop,), sizes, self.fresh), self.buffers)
+
+    def reads_only_own(self, unit: Unit, buffer: str) -> bool:
+        """Does every iteration read no other element of `buffer` than the one it writes?"""
+        if isinstance(unit, Extern):
+            return buffer not in unit.reads()
+        for loop in unit.loops:
+            own = {e.offset for e in loop.effects if isinstance(e, Store) and e.buffer == buffer}
+            if any(name == buffer and offset not in own for name, offset in loop.loads()):
+                return False
+        return True

@@ -1,0 +1,183 @@
+"""Which nodes get memory of their own, and which are recomputed where they are used.
+
+Enters: a Graph.  Leaves: its `Targets` (what must end up in an output or an argument) and a `Storage`.  Reductions, scans, library calls, outputs and written arguments are
+stored.  Any other value is stored when that costs less than computing it again at every use:
+
+    recompute = evaluations * operations        store = elements * (operations + STORE) + evaluations * LOAD + KERNEL
+
+in units of one addition.  Evaluations differ from elements when a value is used by several kernels, through
+several views, or broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numstax.ir.graph import Graph, Node, topological
+from numstax.ir.index import hint, product
+from numstax.ir.ops import ELEMENTWISE, VIEWS
+
+STORE = 8
+"""Writing one element to memory and reading it back, in additions."""
+LOAD = 2
+KERNEL = 1000
+"""Starting one more kernel, in additions."""
+GATHER = 4
+SELECT = 4
+LARGEST = 1 << 40
+LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result")
+"""Nodes that no kernel computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """outputs : the node of each fresh output, None for an alias.
+    writes : argument position and node.
+    No node stands twice, and none is a leaf: there a 'copy' node of it does.
+    """
+
+    outputs: tuple[Node | None, ...]
+    writes: tuple[tuple[int, Node], ...]
+
+    def nodes(self) -> list[Node]:
+        return [n for n in self.outputs if n is not None] + [n for _, n in self.writes]
+
+
+def targets(graph: Graph) -> Targets:
+    taken: set[Node] = set()
+
+    def own(node: Node) -> Node:
+        if node in taken or node.op in LEAVES:
+            node = copy_of(node)
+        taken.add(node)
+        return node
+
+    outputs = tuple(own(o.node) if o.alias is None else None for o in graph.outputs)
+    return Targets(outputs, tuple((position, own(node)) for position, node in graph.writes))
+
+
+def copy_of(node: Node) -> Node:
+    return Node("copy", (node,), (), node.shape, node.dtype, node.origin)
+
+
+Demand = dict[Node, int]
+"""How often each root evaluates a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """order : every live node, operands before users.
+    roots : the stored nodes that need code, in that order.
+    readers : for each node in memory, the roots that read it.
+    """
+
+    order: tuple[Node, ...]
+    roots: tuple[Node, ...]
+    readers: dict[Node, set[Node]]
+
+
+def storage(wanted: list[Node]) -> Storage:
+    order = topological(wanted)
+    forced = {*wanted, *(_unviewed(a) for node in order if node.op in ("matmul", "extern") for a in node.args)}
+    stored = {n for n in order if _has_memory(n) or (n in forced and n.op not in LEAVES)}
+    return _Chooser(order, stored).run()
+
+
+def _has_memory(node: Node) -> bool:
+    return node.op in ("input", "result", "matmul", "extern") or node.op.startswith(("reduce_", "scan_"))
+
+
+def _unviewed(node: Node) -> Node:
+    while node.op in VIEWS:
+        node = node.args[0]
+    return node
+
+
+def elements(node: Node) -> int:
+    return hint(product(node.shape))
+
+
+class _Chooser:
+    """Operands first: the operations behind each value.  Users first: who evaluates it how often."""
+
+    def __init__(self, order: list[Node], stored: set[Node]) -> None:
+        self.order, self.stored = order, stored
+        self.users: dict[Node, list[Node]] = {node: [] for node in order}
+        for node in order:
+            for arg in dict.fromkeys(node.args):
+                self.users[arg].append(node)
+        self.direct: dict[Node, Demand] = {node: {} for node in order}
+        self.viewed: dict[Node, list[Demand]] = {node: [] for node in order}
+        self.work: dict[Node, int] = {}
+        self.total: dict[Node, int] = {}
+        for node in order:
+            self._count(node)
+
+    def _count(self, node: Node) -> None:
+        """`work`: operations behind one element, computed in place; `total`: behind all of them, stored.  An
+        update in place evaluates both its operands everywhere, a stored one each where it is needed."""
+        if node in self.stored or node.op in LEAVES:
+            self.work[node] = self.total[node] = 0
+            return
+        own = {"gather": GATHER, "update": SELECT, "cast": 1, "bitcast": 1}.get(node.op, 0)
+        if node.op in ELEMENTWISE:
+            own = ELEMENTWISE[node.op].flops
+        self.work[node] = min(own + sum(self.work[a] for a in dict.fromkeys(node.args)), LARGEST)
+        self.total[node] = elements(node) * self.work[node]
+        if node.op == "update":
+            self.total[node] = sum(self.total[a] for a in node.args)
+
+    def run(self) -> Storage:
+        readers: dict[Node, set[Node]] = {}
+        for node in reversed(self.order):
+            demand = self._demand(node)
+            if node not in self.stored and self._worth_storing(node, demand):
+                self.stored.add(node)
+            if node in self.stored:
+                readers[node] = set(demand)
+            self._pass_on(node, demand)
+        roots = tuple(n for n in self.order if n in self.stored and n.op not in ("input", "result"))
+        return Storage(tuple(self.order), roots, readers)
+
+    def _demand(self, node: Node) -> Demand:
+        """Uses at one index share an evaluation; each view asks for other elements."""
+        total = dict(self.direct[node])
+        for demand in self.viewed[node]:
+            for root, count in demand.items():
+                total[root] = total.get(root, 0) + count
+        return total
+
+    def _worth_storing(self, node: Node, demand: Demand) -> bool:
+        if node.op in LEAVES or node.op in VIEWS or not demand:
+            return False
+        if node.op == "update" and self._is_rewritten(node):
+            return True
+        evaluations = sum(demand.values())
+        stored = self.total[node] + elements(node) * STORE + evaluations * LOAD + KERNEL
+        return evaluations * self.work[node] > stored
+
+    def _is_rewritten(self, node: Node) -> bool:
+        """Is an update the base of a later one, and read by others too?  Then the later one can overwrite it."""
+        users = self.users[node]
+        return len(users) > 1 and any(u.op == "update" and u.args[0] is node for u in users)
+
+    def _pass_on(self, node: Node, demand: Demand) -> None:
+        for k, arg in enumerate(node.args):
+            asked = {node: _evaluations(node, k)} if node in self.stored else demand
+            if node.op in VIEWS:
+                self.viewed[arg].append(asked)
+            else:
+                _merge(self.direct[arg], asked)
+
+
+def _evaluations(root: Node, k: int) -> int:
+    """How many elements of its k-th operand a root evaluates."""
+    arg = root.args[k]
+    if root.op.startswith(("reduce_", "scan_")) or root.op in ("update", "matmul", "extern"):
+        return elements(arg)
+    return elements(root)
+
+
+def _merge(into: Demand, more: Demand) -> None:
+    for root, count in more.items():
+        into[root] = max(into.get(root, 0), count)
