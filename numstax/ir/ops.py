@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from numstax import dtypes
@@ -21,8 +24,10 @@ class Elementwise:
     and result dtypes follow from the arguments:
 
     'ufunc'  the loops of the NumPy ufunc of that name (`np.ufunc.resolve_dtypes`)
-    'float'  floating point (and complex where `complex_ok`), result like operand; integers go to float64
+    'float'  float32 or float64, result like operand; everything else goes to float64
     'where'  (bool, T, T) -> T
+    'part'   complex -> its parts' type
+    'join'   (float, float) -> complex
     flops : cost of one element for the work estimate, in additions.
     """
 
@@ -37,31 +42,35 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def _like(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+def _in_double(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """Evaluate in float64 and give the operand's dtype back."""
 
     def reference(*args: np.ndarray) -> np.ndarray:
-        wide = [np.asarray(a, np.float64) for a in args]
-        if not wide[0].size:
-            return np.asarray(args[0])
-        return np.asarray(function(*wide)).astype(np.asarray(args[0]).dtype)
+        with np.errstate(all="ignore"):
+            wide = function(*(np.asarray(a, np.float64) for a in args))
+        return np.asarray(wide).astype(np.asarray(args[0]).dtype)
 
     return reference
 
 
 def _xlogy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log(y))
+    return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log(y))
 
 
 def _expit(x: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return 1.0 / (1.0 + np.exp(-x))
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
 def _logit(x: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.log(x / (1.0 - x))
+    near_half = np.log1p(2.0 * (x - 0.5)) - np.log1p(-2.0 * (x - 0.5))
+    return np.where((x > 0.3) & (x < 0.65), near_half, np.log(x / (1.0 - x)))
+
+
+def _complex(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
+    # not real + 1j*imag, which makes NaN of infinities
+    out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, imag, np.complex64))
+    out.real, out.imag = real, imag
+    return out
 
 
 _CHEAP = (
@@ -88,17 +97,18 @@ for _n, _f, _k in (
     ("logit", _logit, 1),
     ("xlogy", _xlogy, 2),
 ):
-    ELEMENTWISE[_n] = Elementwise(_n, _k, _like(_f), "float", 20)
+    ELEMENTWISE[_n] = Elementwise(_n, _k, _in_double(_f), "float", 20)
 ELEMENTWISE["where"] = Elementwise("where", 3, np.where, "where", 1)
 for _n in ("real", "imag"):
     ELEMENTWISE[_n] = Elementwise(_n, 1, getattr(np, _n), "part", 1)
-ELEMENTWISE["complex"] = Elementwise("complex", 2, lambda a, b: (a + 1j * b).astype(np.result_type(a, 1j)), "join", 1)
+ELEMENTWISE["complex"] = Elementwise("complex", 2, _complex, "join", 1)
 
 
 Operand = np.dtype | type
 """A dtype, or a Python type (bool, int, float, complex) for a weakly typed scalar (NEP 50)."""
 
 
+@cache
 def resolve(name: str, operands: tuple[Operand, ...]) -> tuple[tuple[np.dtype, ...], np.dtype]:
     """Operand dtypes to cast to, and the result dtype, as NumPy chooses them.
 
@@ -107,23 +117,22 @@ def resolve(name: str, operands: tuple[Operand, ...]) -> tuple[tuple[np.dtype, .
     row = ELEMENTWISE[name]
     if row.types == "ufunc":
         ufunc = getattr(np, name)
-        resolved = ufunc.resolve_dtypes((*operands, *[None] * ufunc.nout))
+        # only a Python bool is not weak
+        given = (dtypes.BOOL if o is bool else o for o in operands)
+        resolved = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
         return tuple(resolved[: row.arity]), resolved[row.arity]
     if row.types == "where":
         common = result_type(*operands[1:])
         return (dtypes.BOOL, common, common), common
     common = result_type(*operands)
     if row.types == "part":
-        if common.kind != "c":
-            return (common,), common
-        return (common,), np.dtype(f"f{common.itemsize // 2}")
-    if dtypes.kind(common) not in "fc":
-        common = dtypes.FLOAT64 if common.itemsize > 2 else dtypes.FLOAT32
-        if operands and all(not isinstance(o, type) and o.itemsize <= 1 for o in operands):
-            common = dtypes.FLOAT32
-    if row.types == "join":
-        return (common,) * 2, np.result_type(common, np.complex64)
-    return (common,) * row.arity, common
+        real = np.dtype(f"f{common.itemsize // 2}") if common.kind == "c" else common
+        return (common,), real
+    if dtypes.kind(common) == "c":
+        raise TypeError(f"{name} is not defined for {common}")
+    if common not in (dtypes.FLOAT32, dtypes.FLOAT64):
+        common = dtypes.FLOAT64
+    return (common,) * row.arity, np.result_type(common, np.complex64) if row.types == "join" else common
 
 
 _PYTHON_VALUES: dict[type, object] = {bool: True, int: 0, float: 0.0, complex: 0j}
@@ -131,7 +140,8 @@ _PYTHON_VALUES: dict[type, object] = {bool: True, int: 0, float: 0.0, complex: 0
 
 def result_type(*operands: Operand) -> np.dtype:
     """np.result_type with Python types standing for weak scalars."""
-    return np.result_type(*(_PYTHON_VALUES[o] if isinstance(o, type) and o in _PYTHON_VALUES else o for o in operands))
+    given: list[Any] = [_PYTHON_VALUES[o] if isinstance(o, type) and o in _PYTHON_VALUES else o for o in operands]
+    return np.result_type(*given)
 
 
 REDUCTIONS: dict[str, np.ufunc] = {
@@ -153,19 +163,33 @@ VIEWS = ("reshape", "transpose", "broadcast_to", "slice", "diagonal", "window")
 """Node operations that only rearrange indices; they cost nothing when lowered."""
 
 
-def identity(op: str, dtype: np.dtype) -> object:
+def identity(op: str, dtype: np.dtype) -> np.generic:
     """The identity element of a reduction in `dtype`; NaN-propagating max/min start at -inf/+inf."""
+    value: object
     if op in ("add", "bitwise_or", "bitwise_xor", "logical_or"):
-        return dtype.type(0)
-    if op in ("multiply", "logical_and"):
-        return dtype.type(1)
-    if op == "bitwise_and":
-        return np.array(-1 if dtypes.kind(dtype) == "i" else np.iinfo(dtype).max, dtype)[()]
-    low = op in ("maximum", "fmax", "argmax")
-    if dtypes.kind(dtype) == "f":
-        nan_skips = op in ("fmax", "fmin")
-        return dtype.type(np.nan if nan_skips else (-np.inf if low else np.inf))
-    if dtypes.kind(dtype) == "b":
-        return np.bool_(not low)
-    info = np.iinfo(dtype)
-    return dtype.type(info.min if low else info.max)
+        value = 0
+    elif op in ("multiply", "logical_and"):
+        value = 1
+    elif op == "bitwise_and":
+        value = True if dtype == dtypes.BOOL else ~dtype.type(0)
+    elif op in ("fmax", "fmin") and dtypes.kind(dtype) in "fc":
+        value = np.nan
+    else:
+        lowest, highest = _ends(dtype)
+        value = lowest if op in ("maximum", "fmax", "argmax") else highest
+    element: np.generic = np.full(1, value, dtype)[0]
+    return element
+
+
+def _ends(dtype: np.dtype) -> tuple[object, object]:
+    """The lowest and highest value."""
+    kind = dtypes.kind(dtype)
+    if kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    if kind == "b":
+        return False, True
+    if dtype == dtypes.FLOAT8_E4M3:  # has no infinity
+        top = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+    else:
+        top = np.inf
+    return (-top, top) if kind == "f" else (complex(-top, -top), complex(top, top))

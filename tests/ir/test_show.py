@@ -70,7 +70,7 @@ buffer g temp f64[3]
 buffer at output i64[]
 buffer best output f64[]
 buffer top output f64[3]
-buffer sorted output f64[3]
+buffer rev output f64[3]
 kernel gather (k < 3)
   uses x, w, b, g
   loop ()
@@ -90,8 +90,8 @@ kernel best ()
     v0 = load f64 g[k]
     reduce argmin f64 at[0] = v0 at k also best[0]
     scan maximum f64 top[k] = v0
-extern function('numpy', 'flip') {args=(BufferView('g', Index(2), [3], [-1]),), kwargs=(('axis', 0),), results=('sorted',)}
-outputs ('at', 'best', 'top', 'sorted', None)
+extern function('numpy', 'flip') {args=(BufferView('g', Index(2), [3], [-1]),), kwargs=(('axis', 0),), results=('rev',)}
+outputs ('at', 'best', 'top', 'rev', None)
 writes ((0, 'x'),)"""
 
 
