@@ -14,13 +14,18 @@ from typing import Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import UnsupportedArgumentError
+from numstax.errors import TraceError, UnsupportedArgumentError
 
 RUNTIME = (float, complex)
 """Python types whose values are given to compiled code; the values of others are part of the key."""
 
 MISS = object()
 """What `enter` returns when a condition does not hold."""
+
+
+def key_of_object(value: object) -> object:
+    """`key_of` for the object of a method: its type and attributes."""
+    return type(value), key_of(getattr(value, "__dict__", None))
 
 
 def key_of(value: object, static: bool = False) -> object:
@@ -76,9 +81,16 @@ class Guard:
     """Conditions and leaves of one call, collected from its arguments.
 
     `static` : positions and keywords whose values are static whatever their type.
+    `method` : the first argument is the object of a method; its attributes are taken one by one.
     """
 
-    def __init__(self, args: Sequence[object], kwargs: Mapping[str, object], static: frozenset[int | str]) -> None:
+    def __init__(
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        static: frozenset[int | str] = frozenset(),
+        method: bool = False,
+    ) -> None:
         self.conditions: list[str] = []
         self.leaves: list[str] = []
         self.values: list[Any] = []
@@ -88,7 +100,9 @@ class Guard:
         self._call = f"len(args) == {len(args)} and " + (
             f"kwargs.keys() == {set(kwargs)!r}" if kwargs else "not kwargs"
         )
-        self.args = [self._take(f"args[{k}]", v, k in static) for k, v in enumerate(args)]
+        self.args: list[Any] = [self._object("args[0]", args[0])] if method else []
+        rest = range(len(self.args), len(args))
+        self.args += [self._take(f"args[{k}]", args[k], k in static) for k in rest]
         self.kwargs = {k: self._take(f"kwargs[{k!r}]", v, k in static) for k, v in kwargs.items()}
 
     def _take(self, path: str, value: Any, static: bool = False) -> Any:
@@ -115,6 +129,15 @@ class Guard:
             fields = {f.name: self._take(f"{path}.{f.name}", getattr(value, f.name)) for f in dataclasses.fields(value)}
             return dataclasses.replace(value, **fields)
         return self._static(path, value)
+
+    def _object(self, path: str, value: Any) -> dict[str, Any]:
+        """The attributes of an object, as the tracer is given them."""
+        self._type(path, type(value))
+        attributes = getattr(value, "__dict__", None)
+        if attributes is None:
+            raise TraceError(f"an object of type {type(value).__name__} has no __dict__ to read its attributes from")
+        self.conditions.append(f"list(vars({path})) == {self._name(list(attributes))}")
+        return {name: self._take(f"{path}.{name}", item) for name, item in attributes.items()}
 
     def _array(self, path: str, array: np.ndarray) -> np.ndarray:
         self._type(path, type(array))
