@@ -13,8 +13,8 @@ its `loops` in order.  A Loop iterates over its own `inner` variables (last one 
 where m, s, e are *local* buffers (kind 'local'): they live within one outer point; rank 0 is a register,
 rank 1 and more is scratch memory.  A kernel without inner loops is pointwise (`inner == ()`); then outer
 is the whole iteration space.  Between row loops a Loop with ``inner == ()`` runs once per outer point (the
-epilogue of a reduction: ``mean[0] = sum[0] / n``).  A column reduction has outer=(j,) and inner=(i,): which variable becomes the
-vector is a decision of the Tiling, not of the Loop.
+epilogue of a reduction: ``mean[0] = sum[0] / n``).  A column reduction has outer=(j,) and inner=(i,): which
+variable becomes the vector is a decision of the Tiling, not of the Loop.
 
 Offsets of loads and stores are flat, in elements from the start of the buffer.  A `Ref(k, n)` atom in an
 offset is the value of SSA entry k of the same body (a gather).

@@ -8,67 +8,22 @@ holds NaN, and an access outside a buffer or two writes to one element raise Ver
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from numstax import dtypes
 from numstax.errors import OutOfBoundsError, VerifyError
 from numstax.ir.graph import Arg, Graph, Literal, Node, Output
-from numstax.ir.index import ONE, Index, IndexLike, Quotient, Ref, Remainder, Var, as_index, evaluate
+from numstax.ir.index import ONE, Index, IndexLike, Quotient, Ref, Remainder, Var
 from numstax.ir.loops import Buffer, BufferView, Extern, Instr, Kernel, Loop, Reduce, Scan, Schedule, Store
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity
+from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
 
 Array = np.ndarray
-Symbols = Mapping[str, int]
 Writes = list[tuple[int, Array]]
-
-
-def _size(value: IndexLike, symbols: Symbols) -> int:
-    """An int or an Index over size symbols, as a number."""
-    return evaluate(as_index(value), symbols)
-
-
-def _shape(values: Sequence[IndexLike], symbols: Symbols) -> tuple[int, ...]:
-    return tuple(_size(v, symbols) for v in values)
-
-
-def cast(x: Array, dtype: np.dtype) -> Array:
-    """astype; complex to real drops the imaginary part without NumPy's warning."""
-    if x.dtype.kind == "c" and dtypes.kind(dtype) not in "cb":
-        x = x.real
-    return x.astype(dtype)
-
-
-def resolve_function(function: Any) -> Any:
-    """A callable, or the dotted path of one (``numpy.linalg.inv``)."""
-    if not isinstance(function, str):
-        return function
-    names = function.split(".")
-    for cut in range(len(names) - 1, 0, -1):
-        try:
-            module = importlib.import_module(".".join(names[:cut]))
-        except ModuleNotFoundError:
-            continue
-        return reduce(getattr, names[cut:], module)
-    raise VerifyError(f"extern function {function!r} does not exist")
-
-
-def map_tree(tree: object, leaf: Callable[[object], object]) -> Any:
-    """Apply `leaf` to every item of nested tuples, lists, dicts and slices."""
-    if isinstance(tree, tuple | list):
-        items = [map_tree(item, leaf) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    if isinstance(tree, dict):
-        return {key: map_tree(item, leaf) for key, item in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*(map_tree(x, leaf) for x in (tree.start, tree.stop, tree.step)))
-    return leaf(tree)
 
 
 # --- graphs ---------------------------------------------------------------------------------------
@@ -88,9 +43,7 @@ def evaluate_graph(graph: Graph, inputs: Sequence[Array], symbols: Symbols) -> t
     return outputs, [(position, np.array(values[node])) for position, node in graph.writes]
 
 
-def evaluate_nodes(
-    nodes: Iterable[Node], values: dict[Node, Any], inputs: Sequence[Array], symbols: Symbols
-) -> None:
+def evaluate_nodes(nodes: Iterable[Node], values: dict[Node, Any], inputs: Sequence[Array], symbols: Symbols) -> None:
     """Add to `values` those of the nodes, given in topological order, that it lacks."""
     with np.errstate(all="ignore"):
         for node in nodes:
@@ -107,7 +60,7 @@ def _output(
     source, k = out.alias
     view = arguments[k] if source == "input" else outputs[k]
     for kind, detail in out.views:
-        plain = map_tree(detail, lambda x: _size(x, symbols) if isinstance(x, Index) else x)
+        plain = map_tree(detail, lambda x: size_value(x, symbols) if isinstance(x, Index) else x)
         view = _VIEWS[kind](view, plain)
     return view
 
@@ -129,7 +82,7 @@ def _checked(node: Node, value: Any, symbols: Symbols) -> Any:
     else:
         expected, got = ((node.shape, node.dtype),), (value,)
     for (shape, dtype), array in zip(expected, got, strict=True):
-        if array.shape != _shape(shape, symbols) or array.dtype != dtype:
+        if array.shape != shape_value(shape, symbols) or array.dtype != dtype:
             sizes = ", ".join(map(str, shape))
             raise VerifyError(f"{node.op} promises {dtype}({sizes}), but is {array.dtype}{array.shape}", node.origin)
     return value
@@ -166,14 +119,14 @@ def _slices(
 ) -> tuple[slice, ...]:
     """Basic slices that pick ``starts + k*steps`` for k < shape."""
     out = []
-    for start, step, size in zip(_shape(starts, symbols), _shape(steps, symbols), shape, strict=True):
+    for start, step, size in zip(shape_value(starts, symbols), shape_value(steps, symbols), shape, strict=True):
         stop = start + size * step
         out.append(slice(0, 0) if size == 0 else slice(start, stop if stop >= 0 else None, step))
     return tuple(out)
 
 
 def _slice(node: Node, symbols: Symbols, x: Array) -> Any:
-    shape = _shape(node.shape, symbols)
+    shape = shape_value(node.shape, symbols)
     return x[_slices(node.attr("starts"), node.attr("steps"), shape, symbols)]
 
 
@@ -184,7 +137,7 @@ def _update(node: Node, symbols: Symbols, base: Array, value: Array) -> Array:
 
 
 def _iota(node: Node, symbols: Symbols) -> Array:
-    shape = _shape(node.shape, symbols)
+    shape = shape_value(node.shape, symbols)
     axis: int = node.attr("axis")
     line = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
     return np.broadcast_to(line, shape)
@@ -192,12 +145,12 @@ def _iota(node: Node, symbols: Symbols) -> Array:
 
 def _diagonal(node: Node, symbols: Symbols, x: Array) -> Array:
     axis1, axis2 = node.attr("axis1"), node.attr("axis2")
-    return np.diagonal(x, _size(node.attr("offset"), symbols), axis1, axis2)
+    return np.diagonal(x, size_value(node.attr("offset"), symbols), axis1, axis2)
 
 
 def _window(node: Node, symbols: Symbols, x: Array) -> Array:
     axes: tuple[int, ...] = node.attr("axes")
-    return sliding_window_view(x, _shape(node.shape[-len(axes) :], symbols), axes)
+    return sliding_window_view(x, shape_value(node.shape[-len(axes) :], symbols), axes)
 
 
 def _gather(node: Node, symbols: Symbols, x: Array, *indices: Array) -> Array:
@@ -213,7 +166,7 @@ def _extern(node: Node, symbols: Symbols, *args: Array) -> tuple[Array, ...]:
         if isinstance(item, Arg):
             return args[item.k]
         if isinstance(item, Index):
-            return _size(item, symbols)
+            return size_value(item, symbols)
         return item.value if isinstance(item, Literal) else item
 
     function = resolve_function(node.attr("function"))
@@ -224,14 +177,14 @@ def _extern(node: Node, symbols: Symbols, *args: Array) -> tuple[Array, ...]:
 _NODE_RULES: dict[str, Callable[..., Any]] = {
     "input": lambda node, symbols: None,
     "constant": lambda node, symbols: np.asarray(node.attr("value").value),
-    "size": lambda node, symbols: np.asarray(_size(node.attr("index"), symbols), np.int64),
+    "size": lambda node, symbols: np.asarray(size_value(node.attr("index"), symbols), np.int64),
     "iota": _iota,
-    "empty": lambda node, symbols: poisoned(_shape(node.shape, symbols), node.dtype),
+    "empty": lambda node, symbols: poisoned(shape_value(node.shape, symbols), node.dtype),
     "cast": lambda node, symbols, x: cast(x, node.dtype),
     "bitcast": lambda node, symbols, x: x.copy().view(node.dtype),
-    "reshape": lambda node, symbols, x: x.reshape(_shape(node.shape, symbols)),
+    "reshape": lambda node, symbols, x: x.reshape(shape_value(node.shape, symbols)),
     "transpose": lambda node, symbols, x: x.transpose(node.attr("axes")),
-    "broadcast_to": lambda node, symbols, x: np.broadcast_to(x, _shape(node.shape, symbols)),
+    "broadcast_to": lambda node, symbols, x: np.broadcast_to(x, shape_value(node.shape, symbols)),
     "slice": _slice,
     "diagonal": _diagonal,
     "window": _window,
@@ -241,13 +194,6 @@ _NODE_RULES: dict[str, Callable[..., Any]] = {
     "extern": _extern,
     "result": lambda node, symbols, results: results[node.attr("k")],
 }
-
-
-def poisoned(shape: tuple[int, ...], dtype: np.dtype) -> Array:
-    """New memory: NaN, or a value unlikely to be right."""
-    if dtypes.kind(dtype) in "fc":
-        return np.full(shape, np.nan, dtype)
-    return np.full(shape, True if dtype == dtypes.BOOL else 0x5A, dtype)
 
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -268,7 +214,7 @@ class _Memory:
 
     @classmethod
     def of(cls, buffer: Buffer, symbols: Symbols, copies: int = 1) -> _Memory:
-        shape, strides = _shape(buffer.shape, symbols), _shape(buffer.strides, symbols)
+        shape, strides = shape_value(buffer.shape, symbols), shape_value(buffer.strides, symbols)
         spans = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
         low, high = sum(min(s, 0) for s in spans), sum(max(s, 0) for s in spans)
         size = 0 if 0 in shape else high - low + 1
@@ -319,13 +265,15 @@ def evaluate_schedule(
 
 def _evaluate_extern(extern: Extern, memory: Mapping[str, _Memory], symbols: Symbols) -> None:
     def view(v: BufferView) -> Array:
-        return memory[v.buffer].view(_size(v.offset, symbols), _shape(v.shape, symbols), _shape(v.strides, symbols))
+        return memory[v.buffer].view(
+            size_value(v.offset, symbols), shape_value(v.shape, symbols), shape_value(v.strides, symbols)
+        )
 
     def leaf(item: object) -> object:
         if isinstance(item, BufferView):
             return view(item).copy()
         if isinstance(item, Index):
-            return _size(item, symbols)
+            return size_value(item, symbols)
         return item.value if isinstance(item, Literal) else item
 
     got = resolve_function(extern.function)(*map_tree(extern.args, leaf), **map_tree(dict(extern.kwargs), leaf))
@@ -342,7 +290,7 @@ def _evaluate_extern(extern: Extern, memory: Mapping[str, _Memory], symbols: Sym
 
 def evaluate_kernel(kernel: Kernel, memory: Mapping[str, _Memory], symbols: Symbols) -> None:
     """Run all loops of a kernel over all outer points at once."""
-    outer = _shape([v.extent for v in kernel.outer], symbols)
+    outer = shape_value([v.extent for v in kernel.outer], symbols)
     points = int(np.prod(outer, dtype=np.int64))
     local = {b.name: _Memory.of(b, symbols, points) for b in kernel.buffers if b.kind == "local"}
     for loop in kernel.loops:
@@ -357,7 +305,7 @@ class _LoopRun:
     ) -> None:
         self.loop, self.memory, self.symbols = loop, memory, symbols
         self.outer = outer
-        self.shape = outer + _shape([v.extent for v in loop.inner], symbols)
+        self.shape = outer + shape_value([v.extent for v in loop.inner], symbols)
         self.positions = {
             v: np.arange(self.shape[k]).reshape([-1 if j == k else 1 for j in range(len(self.shape))])
             for k, v in enumerate((*kernel.outer, *loop.inner))
@@ -417,6 +365,8 @@ class _LoopRun:
             return np.asarray(self.index(attr)).astype(instr.dtype)
         if instr.op == "cast":
             return cast(args[0], instr.dtype)
+        if instr.op == "bitcast":
+            return args[0].copy().view(instr.dtype)
         if instr.op == "wrap":
             return self._wrap(instr, self.index(attr), *args)
         return ELEMENTWISE[instr.op].reference(*args)

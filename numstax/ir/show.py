@@ -28,6 +28,15 @@ Line = tuple[str, str]
 """Text and comment."""
 
 
+def show(value: Graph | Schedule | Kernel | Extern) -> str:
+    """Any of them as text."""
+    if isinstance(value, Graph):
+        return show_graph(value)
+    if isinstance(value, Schedule):
+        return show_schedule(value)
+    return show_kernel(value) if isinstance(value, Kernel) else _joined([_extern_line(value)])
+
+
 def show_graph(graph: Graph) -> str:
     nodes = _all_nodes(graph)
     names = {node: f"%{k}" for k, node in enumerate(nodes)}

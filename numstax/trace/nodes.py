@@ -13,7 +13,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.ir.graph import Builder, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index
-from numstax.ir.reference import cast as cast_array
+from numstax.ir.values import cast as cast_array
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape, size_of
 

@@ -12,7 +12,7 @@ from numstax.ir.index import as_index, symbol
 from numstax.ir.loops import Extern, Schedule
 from numstax.ir.parse import parse_graph, parse_kernel, parse_schedule
 from numstax.ir.reference import evaluate_graph, evaluate_schedule
-from numstax.ir.show import show_graph, show_kernel, show_node, show_schedule, text
+from numstax.ir.show import show, show_graph, show_kernel, show_node, show_schedule, text
 
 GRAPH = """\
 graph
@@ -167,6 +167,14 @@ def test_one_node_prints_as_in_the_graph() -> None:
 def test_unreadable_line_is_named() -> None:
     with pytest.raises(VerifyError, match="cannot read the line 'retrun %0'"):
         parse_graph("graph\nretrun %0")
+
+
+def test_show_takes_any_of_them() -> None:
+    schedule = parse_schedule(OTHERS)
+    assert show(schedule) == OTHERS
+    assert show(parse_graph(GRAPH)) == GRAPH
+    assert show(schedule.units[0]) == show_kernel(schedule.units[0])
+    assert show(schedule.units[2]) in OTHERS
 
 
 def test_order_of_buffers_is_kept() -> None:
