@@ -67,11 +67,15 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A printed kernel: its Program and what to pass, by position in ``program.params`` without
-    lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters."""
+    """Printed kernels: a Program and what to pass, by position in ``program.params`` without
+    lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters.
+
+    `units` : how many consecutive units of the Schedule the program runs.
+    """
 
     program: Program
     args: tuple[str, ...]
+    units: int = 1
 
 
 @dataclass(frozen=True, slots=True)
