@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import keyword
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -119,26 +120,29 @@ class _Writer:
             yield f"{step.name}_at = address({step.name})"
 
     def _call(self, step: Call, program: Program) -> Iterator[str]:
-        values = iter(step.args)
+        passed = [p for p in program.params if p.kind in ("pointer", "size", "scalar")]
+        values = dict(zip((p.name for p in passed), step.args, strict=True))
+        sizes = {p.name: values[p.name] for p in passed if p.kind == "size"}
+        tasks, work, grain, scratch = (
+            _bind(e, sizes) for e in (program.tasks or "1", program.work, program.grain, program.scratch)
+        )
         has_status = any(p.kind == "status" for p in program.params)
-        scratch = constant(program.scratch)
 
         def spelled(lo: str, hi: str, scratch_at: str) -> str:
             special = {"lo": lo, "hi": hi, "scratch": scratch_at, "status": "address(status)"}
-            words = (special.get(p.kind) or self._word(p, next(values)) for p in program.params)
-            return f"{program.name}(RET, EXC, {', '.join(words)})"
+            words = (special.get(p.kind) or self._word(p, values[p.name]) for p in program.params)
+            return f"{program.name}({', '.join(('RET', 'EXC', *words))})"
 
         if has_status:
             yield "status[0] = 0"
-        tasks, work, grain = constant(program.tasks or "1"), constant(program.work), constant(program.grain)
-        known = None not in (tasks, work, grain)
-        if not program.tasks or (known and (work < self.threshold or tasks <= grain)):  # type: ignore[operator]
-            yield spelled("0", program.tasks, "0" if scratch == 0 else f"scratch_address({program.scratch})")
+        known = [constant(e) for e in (tasks, work, grain)]
+        if not program.tasks or (None not in known and (known[1] < self.threshold or known[0] <= known[2])):  # type: ignore[operator]
+            yield spelled("0", tasks, "0" if constant(scratch) == 0 else f"scratch_address({scratch})")
         else:
             yield "def chunk(lo, hi, scratch):"
             yield f"    {spelled('lo', 'hi', 'scratch')}"
-            run = "parallel" if known else f"(parallel if {program.work} >= {self.threshold} else serial)"
-            yield f"{run}(chunk, {program.tasks}, {program.grain}, {program.scratch})"
+            run = f"(parallel if {work} >= {self.threshold} else serial)" if known[1] is None else "parallel"
+            yield f"{run}(chunk, {tasks}, {grain}, {scratch})"
         if has_status:
             yield "check_status(status)"
 
@@ -212,6 +216,11 @@ class _Writer:
 
 def _tuple(items: tuple[str, ...]) -> str:
     return f"({''.join(f'{item}, ' for item in items)})" if len(items) < 2 else f"({', '.join(items)})"
+
+
+def _bind(expression: str, sizes: dict[str, str]) -> str:
+    """A program's own size expression, over the names of the wrapper."""
+    return re.sub(r"[A-Za-z_]\w*", lambda m: f"({sizes[m[0]]})", expression)
 
 
 def constant(expression: str) -> int | None:

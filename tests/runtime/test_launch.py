@@ -51,12 +51,14 @@ def test_serial_and_parallel_programs_cover_all_tasks(host, n):
 
 
 def test_sizes_bound_at_run_time(host):
-    steps = (Allocate("y", FLOAT32, ("s0",), output=True), Call("poi_add", ("x", "y")))
-    plan = Plan("p", (argument("x", "s0"),), (twice("s0"),), steps, (Result("y"),), sizes=(("s0", "x.shape[0]"),))
+    text = "def k(x, out, n, lo, hi):\n    for i in range(lo, hi):\n        out[i] = x[i] + x[n - 1 - i]\n"
+    program = Program("poi", "cpu", text, "k", (X, OUT, Param("n", "size"), *RANGE), tasks="n", work="2*n")
+    steps = (Allocate("y", FLOAT32, ("s0",), output=True), Call("poi", ("x", "y", "s0")))
+    plan = Plan("p", (argument("x", "s0"),), (program,), steps, (Result("y"),), sizes=(("s0", "x.shape[0]"),))
     run = launcher(plan, host)
     for n in (3, 40_000):
         x = np.arange(n, dtype=np.float32)
-        np.testing.assert_array_equal(run.call(x)[0], 2 * x)
+        np.testing.assert_array_equal(run.call(x)[0], np.full(n, n - 1))
 
 
 def test_temporaries_are_released_and_results_viewed(host):
