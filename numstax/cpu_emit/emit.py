@@ -1,0 +1,146 @@
+"""Tiled kernels to programs: readable Numba source, one function each.
+
+A Schedule whose Kernels have tilings enters; for each unit, in order, an `Emitted` program or the Extern
+leaves.  Neighbouring kernels that are too small to share out among threads become one program, so that a
+small region is one compiled call.  Size, task and work expressions of a Program are over its own 'size'
+parameters.  Buffers that a program writes are called out0, out1, ..., the others in0, in1, ...
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import PurePath
+
+from numstax.cpu_emit.lanes import print_lanes
+from numstax.cpu_emit.nest import KernelText
+from numstax.cpu_emit.row import print_rows
+from numstax.cpu_emit.scalars import find
+from numstax.cpu_emit.text import Text
+from numstax.cpu_emit.transpose import print_tiles
+from numstax.dtypes import name
+from numstax.ir.index import ZERO, Index, bounds, hint, product
+from numstax.ir.loops import Extern, Kernel, Schedule
+from numstax.ir.ops import ELEMENTWISE
+from numstax.knobs import Knobs
+from numstax.program import Emitted, Intrinsic, Program
+
+TARGET = "cpu"
+MOST_TOGETHER = 8
+"""Kernels in one program at most: the compile time of a function grows faster than its length."""
+_CALL = re.compile(r"\b([a-z]\w*)\(")
+_PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print_tiles}
+
+
+def emit(schedule: Schedule, parallel_threshold: int = Knobs.parallel_threshold) -> tuple[Emitted | Extern, ...]:
+    """The programs and library calls of a schedule, in order."""
+    out: list[Emitted | Extern] = []
+    used: dict[str, list[str]] = {}
+    for together, units in groupby(schedule.units, key=lambda u: _is_small(u, parallel_threshold)):
+        for group in _groups(tuple(units), MOST_TOGETHER if together else 1):
+            first = group[0]
+            if isinstance(first, Extern):
+                out.append(first)
+            else:
+                kernels = [k for k in group if isinstance(k, Kernel)]
+                out.append(_program(kernels, parallel=not together and bool(kernels[0].outer), used=used))
+    return tuple(out)
+
+
+def _groups(units: Sequence[Kernel | Extern], size: int) -> Iterator[Sequence[Kernel | Extern]]:
+    for at in range(0, len(units), size):
+        yield units[at : at + size]
+
+
+def _is_small(unit: Kernel | Extern, threshold: int) -> bool:
+    """Is one thread certainly enough?"""
+    if isinstance(unit, Extern):
+        return False
+    most = bounds(work(unit))[1]
+    return most is not None and most < threshold
+
+
+def work(kernel: Kernel) -> Index:
+    """Elementary operations: one for each access, and those of the table for each instruction."""
+    points = product(v.extent for v in kernel.outer)
+    total = ZERO
+    for loop in kernel.loops:
+        once = len(loop.effects)
+        for instr in loop.body:
+            once += ELEMENTWISE[instr.op].flops if instr.op in ELEMENTWISE else instr.op == "load"
+        total = total + points * product(v.extent for v in loop.inner) * once
+    return total
+
+
+def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[str]]) -> Emitted:
+    written = frozenset().union(*(k.writes() for k in kernels))
+    text = Text(written)
+    tasks: Index | None = None
+    for kernel in kernels:
+        for line in _heading(kernel):
+            text.line(line)
+        form = kernel.tiling.form if kernel.tiling is not None else "row"
+        tasks = _PRINTERS.get(form, print_rows)(KernelText(text, kernel), parallel)
+    total = sum((work(k) for k in kernels), ZERO)
+    # sizes named only by the launch formula are parameters too
+    expressions = [text.index(e) for e in (total, text.scratch, *((tasks,) if parallel and tasks is not None else ()))]
+    params = tuple(text.params.values())
+    base = _name(kernels)
+    source = f"def {base}({', '.join(p.name for p in params)}):\n{text.body()}\n"
+    program = Program(
+        name=_unique(base, source, used),
+        target=TARGET,
+        text=source,
+        entry=base,
+        params=params,
+        tasks=expressions[2] if parallel else "",
+        work=expressions[0],
+        scratch=expressions[1],
+        grain=_grain(total, tasks) if parallel and tasks is not None else "1",
+        intrinsics=_intrinsics(source),
+    )
+    return Emitted(program, tuple(text.args[p.name] for p in params if p.name in text.args), len(kernels))
+
+
+def _heading(kernel: Kernel) -> Iterator[str]:
+    """Comments: the kernel, its form and the user's lines."""
+    places = dict.fromkeys(f"{PurePath(o.file).name}:{o.line}" for o in kernel.origins)
+    form = kernel.tiling.form if kernel.tiling is not None else "row"
+    yield f"# {kernel.name}, {form} form" + (f", from {', '.join(places)}" if places else "")
+    for buffer in kernel.buffers:
+        if buffer.kind == "local":
+            yield f"# local {buffer.name}: {name(buffer.dtype)}[{', '.join(map(str, buffer.shape))}]"
+
+
+def _name(kernels: Sequence[Kernel]) -> str:
+    names = list(dict.fromkeys(k.name for k in kernels))
+    joined = "_and_".join(names)
+    return joined if len(joined) <= 64 else f"{names[0][:48]}_and_{len(kernels) - 1}_more"
+
+
+def _unique(base: str, source: str, used: dict[str, list[str]]) -> str:
+    """Equal programs share a name; others of the same base get a number."""
+    sources = used.setdefault(base, [])
+    if source not in sources:
+        sources.append(source)
+    position = sources.index(source)
+    return f"{base}_{position}" if position else base
+
+
+GRAIN_WORK = 8192
+"""Elementary operations worth handing to another thread."""
+
+
+def _grain(total: Index, tasks: Index) -> str:
+    each = max(hint(total) // max(hint(tasks), 1), 1)
+    return str(max(GRAIN_WORK // each, 1))
+
+
+def _intrinsics(source: str) -> tuple[Intrinsic, ...]:
+    """The scalar functions given as data that a text calls."""
+    found = (find(called) for called in sorted(set(_CALL.findall(source))))
+    return tuple(i for i in found if i is not None)
+
+
+__all__ = ["Emitted", "emit", "work"]

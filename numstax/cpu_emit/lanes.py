@@ -1,0 +1,141 @@
+"""Kernels whose vector is an outer variable: pointwise kernels, and reductions and scans down columns.
+
+The vector variable is cut into blocks.  Inside a block each Loop runs its inner variables outside and the
+lanes inside, so that memory is walked in order; what a column kernel keeps for each outer point (reduction
+results, local buffers) is an array in scratch memory with one element for each lane of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from numstax.cpu_emit.column import Column, column
+from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
+from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
+from numstax.cpu_emit.text import factor
+from numstax.ir.index import ONE, Index, Var, as_index, hint, less, product
+from numstax.ir.loops import Loop, Reduce, Scan, Store
+
+
+def print_lanes(kernel: KernelText, parallel: bool) -> Index:
+    """Print a kernel in pointwise or column form; the number of parallel tasks."""
+    tiling = kernel.kernel.tiling
+    assert tiling is not None and tiling.vector is not None
+    lane = tiling.vector
+    rows = tuple(v for v in kernel.kernel.outer if v != lane)
+    pointwise = all(not loop.inner for loop in kernel.kernel.loops)
+    block = as_index(tiling.block)
+    if pointwise and (not parallel or (rows and hint(product(v.extent for v in rows)) >= ENOUGH_TASKS)):
+        block = lane.extent  # whole rows
+    elif less(block, lane.extent) is False:
+        block = lane.extent
+    if pointwise and not rows and parallel:
+        return _flat(kernel, lane, block)
+    blocks = (lane.extent + (block - 1)) // block if block is not lane.extent else ONE
+    block_var = Var(f"{lane.name}_block", blocks)
+    variables = rows if blocks is ONE else (*rows, block_var)
+    with points(kernel, variables, parallel):
+        start, stop = "0", kernel.index(lane.extent)
+        if blocks is not ONE:
+            size = kernel.index(block)
+            start = kernel.text.assign("lane", f"{size}*{kernel.names[block_var]}")
+            stop = kernel.text.assign("end", f"min({start} + {size}, {stop})")
+        _LaneLoops(kernel, lane, start, stop, block, pointwise).run()
+    return task_count(variables)
+
+
+def _flat(kernel: KernelText, lane: Var, block: Index) -> Index:
+    """One loop over this call's whole share; a task is a block of elements."""
+    lo, hi = kernel.text.special("lo"), kernel.text.special("hi")
+    size = kernel.index(block)
+    start = f"{size}*{lo}"
+    stop = f"min({size}*{hi}, {kernel.index(lane.extent)})"
+    _LaneLoops(kernel, lane, start, stop, block, True).run()
+    return (lane.extent + (block - 1)) // block
+
+
+class _LaneLoops:
+    """The loops of a kernel over the lanes ``start <= lane < stop``."""
+
+    def __init__(self, kernel: KernelText, lane: Var, start: str, stop: str, block: Index, pointwise: bool) -> None:
+        self.kernel, self.text, self.lane = kernel, kernel.text, lane
+        self.start, self.stop, self.block = start, stop, block
+        self.name = self.text.fresh("i")
+        self.at = self.name if start == "0" else f"{self.name} - {factor(start)}"
+        self._place_locals(pointwise)
+
+    def _place_locals(self, pointwise: bool) -> None:
+        size = self.kernel.index(self.block)
+        for buffer in self.kernel.kernel.buffers:
+            if buffer.kind != "local":
+                continue
+            if pointwise and not buffer.shape:
+                place = Place(self.text.fresh("r"), array=False)
+            else:
+                name = self.text.array("lanes", buffer.dtype, product(buffer.shape) * self.block)
+                place = Place(name, array=True, scale=size, lane=self.at)
+            self.kernel.places[buffer.name] = place
+
+    def axis(self) -> Axis:
+        return Axis(self.lane, self.name, self.start, self.stop)
+
+    def run(self) -> None:
+        # loops without inner variables share one pass over the lanes
+        for pointwise, group in groupby(self.kernel.kernel.loops, key=lambda loop: not _iterates(loop)):
+            loops = tuple(group)
+            if pointwise:
+                self._one_pass(loops)
+            else:
+                for loop in loops:
+                    self._column_loop(loop)
+
+    def _one_pass(self, loops: Sequence[Loop]) -> None:
+        written = frozenset().union(*(loop.writes() for loop in loops))
+        axis = self.axis()
+        bodies = [BodyText(self.kernel, loop, [axis], written) for loop in loops]
+        for body in bodies:
+            body.enter(0)
+        with self.text.block(axis.header):
+            for body in bodies:
+                body.enter(1)
+                body.print_stores()
+
+    def _column_loop(self, loop: Loop) -> None:
+        columns = [column(self, loop, e) for e in loop.effects if isinstance(e, Reduce | Scan)]
+        for c in columns:
+            c.begin()
+        rows = [Axis(v, self.text.fresh("j"), "0", self.kernel.index(v.extent)) for v in loop.inner]
+        size = next((c.block for c in columns if c.block), 0)
+        if size and rows:
+            last, part = rows.pop(), self.text.fresh("k")
+            rows.append(Axis(None, part, "0", last.stop, str(size)))
+            rows.append(Axis(last.var, last.name, part, f"min({part} + {size}, {last.stop})"))
+        body = BodyText(self.kernel, loop, [*rows, self.axis()])
+        self._nest(body, columns, 0)
+        for c in columns:
+            c.finish()
+
+    def _nest(self, body: BodyText, columns: Sequence[Column], depth: int) -> None:
+        blocked = depth == body.depth - 2
+        body.enter(depth)
+        if depth == body.depth:
+            remaining = iter(columns)
+            for effect in body.loop.effects:
+                if isinstance(effect, Store):
+                    body.print_store(effect)
+                else:
+                    next(remaining).update(body)
+            return
+        if blocked:
+            for c in columns:
+                c.begin_block()
+        with self.text.block(body.axes[depth].header):
+            self._nest(body, columns, depth + 1)
+        if blocked:
+            for c in columns:
+                c.end_block()
+
+
+def _iterates(loop: Loop) -> bool:
+    return bool(loop.inner) or any(isinstance(e, Reduce | Scan) for e in loop.effects)

@@ -1,0 +1,346 @@
+"""The loop nest of one Loop and where each SSA entry of its body is printed.
+
+Enters: a Loop, the axes to iterate and names for the variables around them.  Leaves: statements.  What holds
+in between: an entry is printed at the outermost level at which all it depends on is known, so what does not
+change in the inner loop is computed before it; a load of memory that the same loop writes stays inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.cpu_emit.spelling import spell
+from numstax.cpu_emit.text import Text, factor
+from numstax.cpu_emit.values import bitcast, cast, literal, loaded, stored, zero
+from numstax.errors import Origin
+from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
+from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop of a nest: ``for name in range(start, stop, step)``; `var` None for a block of the next axis."""
+
+    var: Var | None
+    name: str
+    start: str
+    stop: str
+    step: str = ""
+
+    @property
+    def header(self) -> str:
+        first = "" if self.start == "0" and not self.step else f"{self.start}, "
+        return f"for {self.name} in range({first}{self.stop}{f', {self.step}' if self.step else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a local buffer lives: a register (`array` False), or scratch memory; the element of the current
+    vector lane is at ``offset*scale + lane``."""
+
+    name: str
+    array: bool
+    scale: str = ""
+    lane: str = ""
+
+
+class KernelText:
+    """A kernel being printed: its text, variable names and the places of its local buffers."""
+
+    def __init__(self, text: Text, kernel: Kernel) -> None:
+        self.text, self.kernel = text, kernel
+        self.names: dict[Atom, str] = {}
+        self.places: dict[str, Place] = {}
+        self.bases: dict[Index, str] = {}
+        self._buffers = {b.name: b for b in kernel.buffers}
+
+    def copy(self, names: Mapping[Atom, str]) -> KernelText:
+        """The same kernel with more variables bound."""
+        other = KernelText(self.text, self.kernel)
+        other.names = {**self.names, **names}
+        other.places = self.places
+        return other
+
+    def buffer(self, name: str) -> Buffer:
+        return self._buffers[name]
+
+    def bind(self, var: Var, prefix: str) -> str:
+        """A name for a loop variable."""
+        self.names[var] = self.text.fresh(prefix)
+        return self.names[var]
+
+    def index(self, index: Index) -> str:
+        return self.text.index(index, self.names)
+
+    def element(self, name: str, offset: str) -> str:
+        """The memory element of a buffer, or its register."""
+        place = self.places.get(name)
+        if place is None:
+            return f"{self.text.buffer(self.buffer(name))}[{offset}]"
+        if not place.array:
+            return place.name
+        if place.lane:
+            offset = place.lane if offset == "0" else f"{factor(offset)}*{place.scale} + {place.lane}"
+        return f"{place.name}[{offset}]"
+
+    def load(self, name: str, offset: str) -> str:
+        buffer, place = self.buffer(name), self.places.get(name)
+        if place is not None and not place.array:
+            return place.name
+        element = self.text.buffer(buffer) if buffer.kind == "scalar" else self.element(name, offset)
+        return loaded(element, buffer.dtype)
+
+    def store(self, name: str, offset: str, value: str) -> None:
+        place = self.places.get(name)
+        in_register = place is not None and not place.array
+        value = value if in_register else stored(value, self.buffer(name).dtype)
+        self.text.line(f"{self.element(name, offset)} = {value}")
+
+
+class BodyText:
+    """The body of one Loop inside `axes`.  Call `enter(d)` once at each depth d: 0 before the first axis,
+    d just inside the d-th."""
+
+    def __init__(
+        self,
+        kernel: KernelText,
+        loop: Loop,
+        axes: Sequence[Axis],
+        written: frozenset[str] | None = None,
+        staged: Mapping[tuple[str, Index], str] | None = None,
+    ) -> None:
+        self.kernel, self.loop, self.axes = kernel, loop, tuple(axes)
+        self.names = {**kernel.names, **{a.var: a.name for a in axes if a.var is not None}}
+        self._level = {a.var: k + 1 for k, a in enumerate(axes) if a.var is not None}
+        self._written = loop.writes() if written is None else written
+        self._staged = staged or {}
+        self._values: list[str | None] = [None] * len(loop.body)
+        self._bases: dict[int, dict[Index, str]] = {k: {} for k in range(1, self.depth + 1)}
+        self._uses = self._count_uses()
+        self._depths: list[int] = []
+        for instr in loop.body:
+            self._depths.append(self._depth(instr))
+
+    @property
+    def depth(self) -> int:
+        return len(self.axes)
+
+    def value(self, k: int) -> str:
+        """The text of SSA entry k, which has been printed."""
+        text = self._values[k]
+        assert text is not None, f"v{k} is used before it is printed"
+        return text
+
+    def dtype(self, k: int) -> np.dtype:
+        return self.loop.body[k].dtype
+
+    # --- levels
+
+    def _depth(self, instr: Instr) -> int:
+        if instr.op == "const":
+            return 0
+        depth = max((self._depths[a] for a in instr.args), default=0)
+        if isinstance(instr.attr, Index):
+            depth = max(depth, self._index_depth(instr.attr))
+        if instr.op == "load":
+            name, offset = instr.attr  # type: ignore[misc]
+            place = self.kernel.places.get(name)
+            if name in self._written or (place is not None and place.lane):
+                return self.depth
+            depth = max(depth, self._index_depth(offset))
+        if instr.op in ("load", "wrap") and not self._runs_below(depth):
+            return self.depth
+        return depth
+
+    def _index_depth(self, index: Index) -> int:
+        return max((self._atom_depth(a) for a in atoms(index)), default=0)
+
+    def _atom_depth(self, atom: Atom) -> int:
+        if isinstance(atom, Ref):
+            return self._depths[atom.position]
+        return self._level.get(atom, 0) if isinstance(atom, Var) else 0
+
+    def _runs_below(self, depth: int) -> bool:
+        """Does every axis inside `depth` run at least once, so that a load before it is a load of the program?"""
+        inside = (a.var for a in self.axes[depth:] if a.var is not None)
+        return all((bounds(var.extent)[0] or 0) >= 1 for var in inside)
+
+    def _count_uses(self) -> list[int]:
+        uses = [0] * len(self.loop.body)
+        for instr in self.loop.body:
+            for a in instr.args:
+                uses[a] += 1
+        for effect in self.loop.effects:
+            extra = getattr(effect, "mask", None), getattr(effect, "position_in", None)
+            for k in (effect.value, *(e for e in extra if e is not None)):
+                uses[k] += 1
+        for index in self._indices():
+            for atom in atoms(index):
+                if isinstance(atom, Ref):
+                    uses[atom.position] += 2
+        return uses
+
+    def _indices(self) -> Iterator[Index]:
+        for instr in self.loop.body:
+            if instr.op == "load":
+                yield instr.attr[1]  # type: ignore[index]
+            elif isinstance(instr.attr, Index):
+                yield instr.attr
+        for effect in self.loop.effects:
+            if not isinstance(effect, Reduce):
+                yield effect.offset
+
+    # --- printing
+
+    def enter(self, depth: int) -> None:
+        """Print what becomes known at this depth."""
+        if depth < self.depth:
+            for index in dict.fromkeys(self._indices()):
+                self._base(index, depth)
+        origin: Origin | None = None
+        for k, instr in enumerate(self.loop.body):
+            if self._depths[k] != depth:
+                continue
+            before = instr.origin if instr.origin != origin else None
+            if self._print(k, instr, before):
+                origin = instr.origin
+
+    def _print(self, k: int, instr: Instr, origin: Origin | None) -> bool:
+        """Print entry k, or keep its text for where it is used; was a statement printed?"""
+        inline, text = self._expression(k, instr)
+        if inline:
+            self._values[k] = text
+            return False
+        if origin is not None:
+            self.kernel.text.line(f"# {instr.op}: {PurePath(origin.file).name}:{origin.line}")
+        if callable(text):
+            self._values[k] = text()
+        else:
+            self._values[k] = self.kernel.text.assign("v", text)
+        return True
+
+    def _expression(self, k: int, instr: Instr) -> tuple[bool, str | Callable[[], str]]:
+        """(is it printed where it is used, its text or what prints it)."""
+        args = tuple(self.value(a) for a in instr.args)
+        operands = tuple(self.dtype(a) for a in instr.args)
+        depth = self._depths[k]
+        match instr.op:
+            case "const":
+                return True, literal(instr.attr, instr.dtype)
+            case "index":
+                text = self.offset(instr.attr, depth)  # type: ignore[arg-type]
+                return True, f"{instr.dtype.name}({text})"
+            case "load":
+                return self._load(k, instr, args)
+            case "cast":
+                text = cast(args[0], operands[0], instr.dtype)
+                return text == args[0], text
+            case "bitcast":
+                return False, bitcast(args[0], operands[0], instr.dtype)
+            case "wrap":
+                return False, lambda: self._wrap(instr, args)
+        spelled = spell(instr.op, operands, instr.dtype, args, f"t{k}")
+
+        def print_statements() -> str:
+            for line in spelled.statements:
+                self.kernel.text.line(line)
+            return self.kernel.text.assign("v", spelled.expression)
+
+        return False, print_statements
+
+    def _load(self, k: int, instr: Instr, args: tuple[str, ...]) -> tuple[bool, str | Callable[[], str]]:
+        name, offset = instr.attr  # type: ignore[misc]
+        place, buffer = self.kernel.places.get(name), self.kernel.buffer(name)
+        if (name, offset) in self._staged:
+            return False, loaded(self._staged[name, offset], buffer.dtype)
+        text = self.kernel.load(name, self.offset(offset, self._depths[k]))
+        if place is not None and not place.array:
+            return name not in self._written, text
+        if args:
+            return False, f"({text} if {args[0]} else {zero(instr.dtype)})"
+        plain = buffer.kind == "scalar" or (self._uses[k] == 1 and self._depths[k] == self.depth)
+        return plain and name not in self._written and not dtypes.is_low(buffer.dtype), text
+
+    def _wrap(self, instr: Instr, args: tuple[str, ...]) -> str:
+        """A user's index, negative from the end; outside it is reported and becomes 0."""
+        text, status = self.kernel.text, self.kernel.text.special("status")
+        size = self.offset(instr.attr, self.depth)  # type: ignore[arg-type]
+        raw = text.assign("v", f"int64({args[0]})")
+        at = text.assign("v", f"{raw} + {factor(size)} if {raw} < 0 else {raw}")
+        outside = f"({at} < 0) | ({at} >= {size})"
+        with text.block(f"if {f'({outside}) & {args[1]}' if len(args) > 1 else outside}"):
+            text.line(f"{status}[0], {status}[1], {status}[2], {status}[3] = 1, {raw}, 0, {size}")
+        checked = text.assign("v", f"0 if {outside} else {at}")
+        return checked if instr.dtype == dtypes.INT64 else f"{instr.dtype.name}({checked})"
+
+    # --- offsets
+
+    def offset(self, index: Index, depth: int | None = None) -> str:
+        """An Index, built on what has been computed at outer levels."""
+        depth = self.depth if depth is None else depth
+        base = self._base(index, depth - 1) if depth else ""
+        known, rest = self._split(index, depth - 1)
+        return self._join(base if known.terms else "", rest)
+
+    def _base(self, index: Index, depth: int) -> str:
+        """The part of an Index known at `depth`; given a name there when it is more than a variable."""
+        known, _ = self._split(index, depth)
+        if not known.terms:
+            return ""
+        named = self._bases[depth] if depth else self.kernel.bases
+        if known not in named:
+            inner, new = self._split(known, depth - 1)
+            text = self._join(self._base(index, depth - 1) if inner.terms else "", new)
+            if not (text.isidentifier() or text.isdigit()):
+                text = self.kernel.text.assign("b", text)
+            named[known] = text
+        return named[known]
+
+    def _join(self, base: str, rest: Index) -> str:
+        if not rest.terms:
+            return base or "0"
+        text = self.kernel.text.index(rest, {**self.names, **self._refs(rest)})
+        if not base:
+            return text
+        return f"{base} - {text[1:]}" if text.startswith("-") else f"{base} + {text}"
+
+    def _refs(self, index: Index) -> dict[Atom, str]:
+        refs = (a for a in atoms(index) if isinstance(a, Ref))
+        return {
+            r: self.value(r.position) if self.dtype(r.position) == dtypes.INT64 else f"int64({self.value(r.position)})"
+            for r in refs
+        }
+
+    def _split(self, index: Index, depth: int) -> tuple[Index, Index]:
+        """The terms known at `depth` without SSA values, and the others."""
+        known, rest = ZERO, ZERO
+        for monomial, coefficient in index.terms:
+            term = as_index(coefficient)
+            for atom in monomial:
+                term = term * atom
+            parts = tuple(atoms(term))
+            if depth >= 0 and not any(isinstance(a, Ref) or self._atom_depth(a) > depth for a in parts):
+                known = known + term
+            else:
+                rest = rest + term
+        return known, rest
+
+    # --- effects
+
+    def print_stores(self) -> None:
+        for effect in self.loop.effects:
+            if isinstance(effect, Store):
+                self.print_store(effect)
+
+    def print_store(self, effect: Store) -> None:
+        offset, value = self.offset(effect.offset), self.value(effect.value)
+        if effect.mask is None:
+            self.kernel.store(effect.buffer, offset, value)
+        else:
+            with self.kernel.text.block(f"if {self.value(effect.mask)}"):
+                self.kernel.store(effect.buffer, offset, value)

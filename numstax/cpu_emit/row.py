@@ -1,0 +1,190 @@
+"""Kernels whose loops run along rows: at each outer point the loops one after another, the last inner
+variable of each as the vector; reductions in registers, local arrays in scratch memory.
+
+Scans are serial along the row, in NumPy's order; several rows are interleaved so that one waits for its
+addition while others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from numstax.cpu_emit.combine import combine, start
+from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
+from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
+from numstax.cpu_emit.space import points, task_count
+from numstax.cpu_emit.values import cast
+from numstax.ir.index import Index, Var, as_index, bounds, product
+from numstax.ir.loops import Loop, Reduce, Scan, Store
+
+
+def print_rows(kernel: KernelText, parallel: bool) -> Index:
+    """Print a kernel in row form; the number of parallel tasks."""
+    outer, rows = kernel.kernel.outer, _interleaved(kernel)
+    if rows == 1:
+        _place_locals(kernel)
+        with points(kernel, outer, parallel):
+            for loop in kernel.kernel.loops:
+                _RowLoop([kernel], loop).run()
+        return task_count(outer)
+    *others, last = outer
+    groups = Var(f"{last.name}_group", (last.extent + (rows - 1)) // rows)
+    variables = (*others, groups)
+    with points(kernel, variables, parallel):
+        _print_group(kernel, last, groups, rows)
+    return task_count(variables)
+
+
+def _interleaved(kernel: KernelText) -> int:
+    """Rows in flight; more than one only where rows share nothing."""
+    tiling, loops = kernel.kernel.tiling, kernel.kernel.loops
+    plain = len(loops) == 1 and kernel.kernel.outer and all(isinstance(e, Scan) for e in loops[0].effects)
+    return tiling.unroll if tiling is not None and plain else 1
+
+
+def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
+    text, (loop,) = kernel.text, kernel.kernel.loops
+    first = text.assign("i", f"{rows}*{kernel.names[groups]}")
+    extent = kernel.index(last.extent)
+    with text.block(f"if {first} + {rows} <= {extent}"):
+        names = [first, *(text.assign("i", f"{first} + {k}") for k in range(1, rows))]
+        _RowLoop([kernel.copy({last: name}) for name in names], loop).run()
+    with text.block("else"):
+        row = text.fresh("i")
+        with text.block(f"for {row} in range({first}, {extent})"):
+            _RowLoop([kernel.copy({last: row})], loop).run()
+
+
+def _place_locals(kernel: KernelText) -> None:
+    """Rank 0 is a register; arrays lie in scratch memory, one row's worth."""
+    for buffer in kernel.kernel.buffers:
+        if buffer.kind == "local":
+            if buffer.shape:
+                name = kernel.text.array("row", buffer.dtype, product(buffer.shape))
+                kernel.places[buffer.name] = Place(name, array=True)
+            else:
+                kernel.places[buffer.name] = Place(kernel.text.fresh("r"), array=False)
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One of the rows printed side by side."""
+
+    kernel: KernelText
+    body: BodyText
+    reductions: list[Reduction] = field(default_factory=list)
+    carries: list[tuple[Scan, str]] = field(default_factory=list)
+
+
+class _RowLoop:
+    """One Loop at one outer point, for each of `kernels` (the same kernel at several rows)."""
+
+    def __init__(self, kernels: Sequence[KernelText], loop: Loop) -> None:
+        self.loop, self.text = loop, kernels[0].text
+        self.copies: list[_Copy] = []
+        self.axes: list[Axis] = []
+        for kernel in kernels:
+            copy = _Copy(kernel, None)  # type: ignore[arg-type]
+            copy.reductions = [reduction(kernel, loop, e) for e in loop.effects if isinstance(e, Reduce)]
+            copy.carries = [(e, self.text.fresh("c")) for e in loop.effects if isinstance(e, Scan)]
+            self.copies.append(copy)
+        self.blocked = any(r.block for c in self.copies for r in c.reductions)
+        self._make_axes(kernels[0])
+        for copy in self.copies:
+            copy.body = BodyText(copy.kernel, loop, self.axes)
+
+    def _make_axes(self, kernel: KernelText) -> None:
+        for var in self.loop.inner:
+            extent = kernel.index(var.extent)
+            if var is self.loop.inner[-1] and self.blocked and _longer_than_block(var.extent):
+                block = self.text.fresh("k")
+                self.axes.append(Axis(None, block, "0", extent, str(BLOCK)))
+                self.axes.append(Axis(var, self.text.fresh("j"), block, f"min({block} + {BLOCK}, {extent})"))
+            else:
+                self.axes.append(Axis(var, self.text.fresh("j"), "0", extent))
+        if not self.axes and self.copies[0].reductions:
+            self.axes.append(Axis(None, self.text.fresh("j"), "0", "1"))
+
+    def run(self) -> None:
+        for copy in self.copies:
+            for r in copy.reductions:
+                r.begin()
+                if isinstance(r, FirstPosition):
+                    r.remember(len(self.axes) - 1)
+        self._nest(0)
+        for copy in self.copies:
+            for r in copy.reductions:
+                if isinstance(r, FirstPosition):
+                    r.finish_at(self._find(copy, r))
+                else:
+                    r.finish()
+
+    def _nest(self, depth: int) -> None:
+        innermost = depth == len(self.axes) - 1
+        for copy in self.copies:
+            copy.body.enter(depth)
+            if depth == self._carry_depth():
+                for scan, carry in copy.carries:
+                    self.text.line(f"{carry} = {start(scan.op, scan.dtype)}")
+            if innermost:
+                for r in copy.reductions:
+                    r.begin_block()
+        if depth == len(self.axes):
+            self._print_effects()
+            return
+        with self.text.block(self.axes[depth].header):
+            self._nest(depth + 1)
+        if innermost:
+            names = tuple(a.name for a in self.axes[:-1])
+            for copy in self.copies:
+                for r in copy.reductions:
+                    r.end_block(names, lambda update, copy=copy: self._again(copy, update))
+
+    def _carry_depth(self) -> int:
+        """Scans start anew for each point of the variables before the last."""
+        return len(self.loop.inner) - 1
+
+    def _print_effects(self) -> None:
+        for copy in self.copies:
+            reductions, carries = iter(copy.reductions), iter(copy.carries)
+            for effect in self.loop.effects:
+                if isinstance(effect, Store):
+                    copy.body.print_store(effect)
+                elif isinstance(effect, Reduce):
+                    next(reductions).update(copy.body)
+                else:
+                    _, carry = next(carries)
+                    value = cast(copy.body.value(effect.value), copy.body.dtype(effect.value), effect.dtype)
+                    self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")
+                    copy.kernel.store(effect.buffer, copy.body.offset(effect.offset), carry)
+
+    def _again(self, copy: _Copy, update: Callable[[BodyText], None], axis: Axis | None = None) -> None:
+        """The innermost loop once more, inside the axes around it."""
+        outside = {a.var: a.name for a in self.axes[:-1] if a.var is not None}
+        body = BodyText(copy.kernel.copy(outside), self.loop, [axis or self.axes[-1]])
+        body.enter(0)
+        with self.text.block(body.axes[0].header):
+            body.enter(1)
+            update(body)
+
+    def _find(self, copy: _Copy, r: FirstPosition) -> str:
+        """The position of the first element with the best value, in the block where it was found."""
+        last = self.axes[-1]
+        found = self.text.assign("p", "0")
+        at = dict(zip((a.name for a in self.axes[:-1]), r.at, strict=True))
+        names = {a.var: at[a.name] for a in self.axes[:-1] if a.var is not None}
+        start, stop = at.get(last.start, last.start), last.stop
+        if last.start in at:
+            stop = stop.replace(last.start, start)
+        body = BodyText(copy.kernel.copy(names), self.loop, [Axis(last.var, last.name, start, stop)])
+        body.enter(0)
+        with self.text.block(body.axes[0].header):
+            body.enter(1)
+            r.match(body, found)
+        return found
+
+
+def _longer_than_block(extent: Index) -> bool:
+    high = bounds(as_index(extent))[1]
+    return high is None or high > BLOCK

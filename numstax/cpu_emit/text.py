@@ -1,0 +1,143 @@
+"""Program text under construction: lines with indentation, fresh names, parameters and scratch memory.
+
+Buffers and size symbols get canonical names in the order of their first use, so that equal kernels over
+different arrays print equal text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index
+from numstax.ir.loops import Buffer
+from numstax.program import Param
+
+ALIGNMENT = 64
+
+
+class Text:
+    """The body of one program.
+
+    params : canonical name -> parameter; args : canonical name -> buffer or symbol it stands for.
+    """
+
+    def __init__(self, written: frozenset[str]) -> None:
+        self.params: dict[str, Param] = {}
+        self.args: dict[str, str] = {}
+        self.scratch = ZERO
+        self._written = written
+        self._canonical: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._head: list[str] = []
+        self._lines: list[str] = []
+        self._depth = 1
+
+    # --- lines
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        self.line(f"{header}:")
+        self._depth += 1
+        before = len(self._lines)
+        yield
+        if len(self._lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    def body(self) -> str:
+        return "\n".join((*("    " + line for line in self._head), *self._lines))
+
+    # --- names
+
+    def fresh(self, prefix: str) -> str:
+        """A name not used before: the prefix and a number."""
+        number = self._counts.get(prefix, 0)
+        self._counts[prefix] = number + 1
+        return f"{prefix}{number}"
+
+    def assign(self, prefix: str, expression: str) -> str:
+        name = self.fresh(prefix)
+        self.line(f"{name} = {expression}")
+        return name
+
+    def buffer(self, buffer: Buffer) -> str:
+        """The parameter that stands for a buffer."""
+        if buffer.name not in self._canonical:
+            kind, prefix = "pointer", "out" if buffer.name in self._written else "in"
+            if buffer.kind == "scalar":
+                kind = prefix = "scalar"
+            self._parameter(buffer.name, self.fresh(prefix), kind, buffer.dtype)
+        return self._canonical[buffer.name]
+
+    def symbol(self, symbol: Symbol) -> str:
+        """The parameter that holds a size."""
+        if symbol.name not in self._canonical:
+            self._parameter(symbol.name, self.fresh("n"), "size", None)
+        return self._canonical[symbol.name]
+
+    def _parameter(self, source: str, name: str, kind: str, dtype: np.dtype | None) -> None:
+        self._canonical[source] = name
+        self.params[name] = Param(name, kind, dtype)
+        self.args[name] = source
+
+    def special(self, kind: str) -> str:
+        """A parameter without an argument: lo, hi, scratch, status."""
+        self.params.setdefault(kind, Param(kind, kind))
+        return kind
+
+    # --- scratch memory
+
+    def array(self, prefix: str, dtype: np.dtype, count: IndexLike) -> str:
+        """A pointer to `count` elements of memory private to the worker, as `dtype` stores them."""
+        name = self.fresh(prefix)
+        self.special("scratch")
+        self._head.append(f"{name} = scratch_{dtypes.name(dtype)}(scratch, {self.index(self.scratch)})")
+        nbytes = as_index(count) * dtype.itemsize
+        self.scratch = self.scratch + (nbytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+        return name
+
+    def constant(self, prefix: str, expression: str) -> str:
+        """A name that holds a value during the whole program."""
+        name = self.fresh(prefix)
+        self._head.append(f"{name} = {expression}")
+        return name
+
+    # --- index expressions
+
+    def index(self, index: Index, names: Mapping[Atom, str] | None = None) -> str:
+        """An Index over size symbols and the named variables, as an int64 expression."""
+        names = names or {}
+        out = ""
+        for monomial, coefficient in index.terms:
+            factors = [self._atom(atom, names) for atom in monomial]
+            if abs(coefficient) != 1 or not factors:
+                factors.insert(0, str(abs(coefficient)))
+            term = "*".join(factors)
+            if out:
+                out += f" - {term}" if coefficient < 0 else f" + {term}"
+            else:
+                out = f"-{term}" if coefficient < 0 else term
+        return out or "0"
+
+    def _atom(self, atom: Atom, names: Mapping[Atom, str]) -> str:
+        if atom in names:
+            return names[atom]
+        if isinstance(atom, Symbol):
+            return self.symbol(atom)
+        if isinstance(atom, Quotient | Remainder):
+            sign = "//" if isinstance(atom, Quotient) else "%"
+            value, divisor = (factor(self.index(part, names)) for part in (atom.value, atom.divisor))
+            return f"({value} {sign} {divisor})"
+        raise KeyError(f"{atom} is not a variable of this loop")
+
+
+def factor(text: str) -> str:
+    """An expression in parentheses, unless it is a name or a number."""
+    return text if text.isidentifier() or text.isdigit() else f"({text})"

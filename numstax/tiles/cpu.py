@@ -1,0 +1,127 @@
+"""Tilings of kernels for the CPU, from the strides of their accesses and the sizes of the caches.
+
+A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Forms:
+
+  pointwise  no inner loops; `vector` is the outer variable that most accesses walk with stride 1
+  transpose  the same, where some loads walk another variable (`tile`) with stride 1: two-dimensional tiles
+  row        the last inner variable of each loop is the vector
+  column     `vector` is an outer variable, since loads walk that one with stride 1: `block` lanes at a time
+  scan       rows with a running sum: `unroll` rows in flight
+
+Any form computes the same values; a wrong choice only costs time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from numstax.hardware import Hardware, host
+from numstax.ir.index import ONE, ZERO, Index, Var, as_index, hint, product, stride_of
+from numstax.ir.loops import Buffer, Kernel, Loop, Reduce, Scan, Schedule, Tiling
+
+FLAT = 4096
+"""Elements in one task of a pointwise kernel."""
+SCAN_ROWS = 8
+TASKS_PER_CORE = 4
+
+
+def tile(schedule: Schedule) -> Schedule:
+    """Every Kernel with the Tiling for this machine."""
+    machine = host()
+    units = (u.with_tiling(tiling(u, machine)) if isinstance(u, Kernel) else u for u in schedule.units)
+    return replace(schedule, units=tuple(units))
+
+
+def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
+    """The tiling of one kernel."""
+    if not kernel.outer:
+        return Tiling(form="row")
+    if all(not loop.inner for loop in kernel.loops):
+        return _pointwise(kernel, machine)
+    column, score = _best(kernel.outer, kernel.loops)
+    along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in kernel.loops if loop.inner)
+    scans = any(isinstance(e, Scan) for loop in kernel.loops for e in loop.effects)
+    if score > along_rows or (scans and score == along_rows and score and not _is_long(kernel)):
+        return Tiling(vector=column, block=_column_block(kernel, column, machine), form="column")
+    return Tiling(form="scan", unroll=SCAN_ROWS) if scans else Tiling(form="row")
+
+
+def _is_long(kernel: Kernel) -> bool:
+    return any(hint(product(v.extent for v in loop.inner)) > FLAT for loop in kernel.loops)
+
+
+def _pointwise(kernel: Kernel, machine: Hardware) -> Tiling:
+    lane, _ = _best(kernel.outer, kernel.loops)
+    written = kernel.writes()
+    crossings = {
+        v: sum(len(crossing(loop, lane, v, written)) for loop in kernel.loops) for v in kernel.outer if v != lane
+    }
+    across = max(crossings, key=lambda v: crossings[v], default=None)
+    if across is not None and crossings[across] and min(hint(across.extent), hint(lane.extent)) >= 16:
+        edge = _tile_edge(kernel, machine)
+        return Tiling(vector=lane, block=edge, tile=(across, edge), form="transpose")
+    return Tiling(vector=lane, block=FLAT, form="pointwise")
+
+
+def _tile_edge(kernel: Kernel, machine: Hardware) -> int:
+    """A square of the widest element fits a quarter of the second-level cache, at most 128 wide."""
+    widest = max(b.dtype.itemsize for b in kernel.buffers)
+    edge = 128
+    while edge > 16 and edge * edge * widest > machine.l2 // 4:
+        edge //= 2
+    return edge
+
+
+def _column_block(kernel: Kernel, lane: Var, machine: Hardware) -> int:
+    """Lanes at a time: a page of the widest element, fewer where local buffers would outgrow the cache or
+    workers would go without a task."""
+    widest = max(b.dtype.itemsize for b in kernel.buffers)
+    block = max(4096 // widest, machine.lanes(widest))
+    kept = max((_local_bytes(b) for b in kernel.buffers if b.kind == "local"), default=0)
+    others = hint(product(v.extent for v in kernel.outer if v != lane))
+    lanes, least = hint(lane.extent), machine.lanes(widest)
+    while block > least and (
+        block * kept > machine.l2 // 2 or others * -(-lanes // block) < min(machine.cores, -(-lanes // least))
+    ):
+        block //= 2
+    return block
+
+
+def _local_bytes(buffer: Buffer) -> int:
+    return hint(product(buffer.shape)) * buffer.dtype.itemsize
+
+
+def _best(variables: Sequence[Var], loops: Sequence[Loop]) -> tuple[Var, int]:
+    """The variable that most accesses walk with stride 1 (the last such), and how many do."""
+    scores = {v: sum(_unit_strides(loop, v) for loop in loops) for v in variables}
+    best = max(reversed(variables), key=lambda v: scores[v])
+    return best, scores[best]
+
+
+def _unit_strides(loop: Loop, var: Var) -> int:
+    units = (ONE, as_index(-1))
+    return sum(stride_of(offset, var) in units for offset in _accesses(loop))
+
+
+def _accesses(loop: Loop) -> Iterator[Index]:
+    """Offsets of what a loop touches for each element; stores count twice, for they also read the line."""
+    for _, offset in loop.loads():
+        yield offset
+    for effect in loop.effects:
+        if not isinstance(effect, Reduce):
+            yield effect.offset
+            yield effect.offset
+
+
+def crossing(loop: Loop, lane: Var, across: Var, written: frozenset[str]) -> list[tuple[str, Index]]:
+    """The loads of whole vectors that are contiguous along `across` but not along `lane`."""
+    found = []
+    for instr in loop.body:
+        if instr.op == "load" and not instr.args and instr.dtype.itemsize <= 8:
+            name, offset = instr.attr  # type: ignore[misc]
+            stride = stride_of(offset, lane)
+            plain = name not in written and stride is not None and stride not in (ZERO, ONE, as_index(-1))
+            if plain and stride_of(offset, across) is ONE:
+                found.append((name, offset))
+    return found
