@@ -6,6 +6,7 @@ blocks in float64 (float32, half floats) or with the rounding errors carried alo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -124,6 +125,14 @@ class SumColumn(Column):
 
     def begin_block(self) -> None:
         self._fill(self.acc, literal(0, self.compute))
+
+    def update_all(self, bodies: Sequence[BodyText]) -> None:
+        """Several rows at once: they are added to each other first."""
+        terms = [self._value(body) for body in bodies]
+        while len(terms) > 1:
+            terms = [f"({a} + {b})" for a, b in zip(terms[::2], terms[1::2], strict=True)]
+        at = self.lanes.at
+        self.text.line(f"{self.acc}[{at}] = {self.acc}[{at}] + {terms[0]}")
 
     def end_block(self) -> None:
         at = self.lanes.at

@@ -33,7 +33,7 @@ _CALL = re.compile(r"\b([a-z]\w*)\(")
 _PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print_tiles}
 
 
-def emit(schedule: Schedule, parallel_threshold: int = Knobs.parallel_threshold) -> tuple[Emitted | Extern, ...]:
+def emit(schedule: Schedule, parallel_threshold: int = Knobs().parallel_threshold) -> tuple[Emitted | Extern, ...]:
     """The programs and library calls of a schedule, in order."""
     out: list[Emitted | Extern] = []
     used: dict[str, list[str]] = {}

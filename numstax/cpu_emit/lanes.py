@@ -8,14 +8,19 @@ results, local buffers) is an array in scratch memory with one element for each 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import groupby
 
-from numstax.cpu_emit.column import Column, column
+from numstax.cpu_emit.column import Column, SumColumn, column
 from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
 from numstax.cpu_emit.text import factor
-from numstax.ir.index import ONE, Index, Var, as_index, hint, less, product
+from numstax.ir.index import ONE, Index, Var, as_index, divides, hint, less, product
 from numstax.ir.loops import Loop, Reduce, Scan, Store
+
+JAM = 4
+LONGEST_JAMMED = 8
+"""Instructions of a body that is worth repeating."""
 
 
 def print_lanes(kernel: KernelText, parallel: bool) -> Index:
@@ -111,30 +116,78 @@ class _LaneLoops:
             last, part = rows.pop(), self.text.fresh("k")
             rows.append(Axis(None, part, "0", last.stop, str(size)))
             rows.append(Axis(last.var, last.name, part, f"min({part} + {size}, {last.stop})"))
-        body = BodyText(self.kernel, loop, [*rows, self.axis()])
-        self._nest(body, columns, 0)
+        jam = _jam(loop, columns)
+        if jam == 1:
+            self._nest([BodyText(self.kernel, loop, [*rows, self.axis()])], columns, 0, block=columns)
+        else:
+            self._jammed(loop, columns, rows, jam)
         for c in columns:
             c.finish()
 
-    def _nest(self, body: BodyText, columns: Sequence[Column], depth: int) -> None:
-        blocked = depth == body.depth - 2
-        body.enter(depth)
-        if depth == body.depth:
-            remaining = iter(columns)
-            for effect in body.loop.effects:
-                if isinstance(effect, Store):
-                    body.print_store(effect)
-                else:
-                    next(remaining).update(body)
-            return
-        if blocked:
+    def _jammed(self, loop: Loop, columns: Sequence[Column], rows: Sequence[Axis], jam: int) -> None:
+        """Add `jam` rows to the accumulators in one pass over the lanes; rows left over one by one."""
+        *around, last = rows
+        names = [last.name, *(f"({last.name} + {k})" for k in range(1, jam))]
+        full = last.stop
+        even = divides(jam, loop.inner[-1].extent) is True
+        if not even:
+            full = self.text.fresh("end")
+        together = [
+            BodyText(self.kernel, loop, [*around, Axis(last.var, name, last.start, full, str(jam)), self.axis()])
+            for name in names
+        ]
+        with ExitStack() as stack:
+            for axis in around:
+                stack.enter_context(self.text.block(axis.header))
             for c in columns:
                 c.begin_block()
-        with self.text.block(body.axes[depth].header):
-            self._nest(body, columns, depth + 1)
-        if blocked:
+            if not even:
+                self.text.line(f"{full} = {last.start} + ({last.stop} - {last.start})//{jam}*{jam}")
+            self._nest(together, columns, len(around), block=())
+            if not even:
+                rest = Axis(last.var, last.name, full, last.stop)
+                left = BodyText(self.kernel, loop, [*around, rest, self.axis()])
+                self._nest([left], columns, len(around), block=())
             for c in columns:
                 c.end_block()
+
+    def _nest(
+        self, bodies: Sequence[BodyText], columns: Sequence[Column], depth: int, block: Sequence[Column]
+    ) -> None:
+        """The axes from `depth` inwards; several bodies are the same body at successive rows.  The columns in
+        `block` begin and end their block of rows here."""
+        body = bodies[0]
+        for b in bodies:
+            b.enter(depth)
+        if depth == body.depth:
+            self._effects(bodies, columns)
+            return
+        here = block if depth == body.depth - 2 else ()
+        for c in here:
+            c.begin_block()
+        with self.text.block(body.axes[depth].header):
+            self._nest(bodies, columns, depth + 1, block)
+        for c in here:
+            c.end_block()
+
+    def _effects(self, bodies: Sequence[BodyText], columns: Sequence[Column]) -> None:
+        if len(bodies) > 1:
+            first = columns[0]
+            assert isinstance(first, SumColumn)
+            first.update_all(bodies)
+            return
+        remaining = iter(columns)
+        for effect in bodies[0].loop.effects:
+            if isinstance(effect, Store):
+                bodies[0].print_store(effect)
+            else:
+                next(remaining).update(bodies[0])
+
+
+def _jam(loop: Loop, columns: Sequence[Column]) -> int:
+    """Rows added in one pass: several where that is one sum of a short body."""
+    short = len(loop.effects) == 1 and len(loop.body) <= LONGEST_JAMMED
+    return JAM if short and isinstance(columns[0], SumColumn) else 1
 
 
 def _iterates(loop: Loop) -> bool:

@@ -22,7 +22,7 @@ from numstax.ir.loops import Buffer, Kernel, Loop, Reduce, Scan, Schedule, Tilin
 
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
-SCAN_ROWS = 8
+SCAN_ROWS = 3
 TASKS_PER_CORE = 4
 
 
