@@ -1,0 +1,176 @@
+"""Arguments and results: nested tuples, lists, dicts, named tuples and dataclasses of arrays and numbers.
+
+Leaves are taken in the order they stand in: items of dicts in theirs, fields of dataclasses as declared.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from numstax.errors import ArgumentCountError, UnsupportedArrayError
+from numstax.trace.rebind import Rebinder
+
+_ARRAYS = (np.ndarray, np.memmap)
+
+
+def parameter_names(function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]) -> list[str]:
+    """The parameter each positional argument goes to.  Raises ArgumentCountError when the call does not fit."""
+    signature = inspect.signature(function)
+    name = getattr(function, "__name__", "function")
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentCountError(f"{name}() {error}; its signature is {name}{signature}") from None
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{k}]" for k in range(len(args) - len(names))]
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+    return names[: len(args)]
+
+
+class Arguments:
+    """Makes handles of the arguments of one call; remembers the containers, to see whether they change."""
+
+    def __init__(self, rebinder: Rebinder) -> None:
+        self._rebinder = rebinder
+        self._containers: list[tuple[str, Any, list[Any]]] = []
+
+    def take(self, value: Any, name: str) -> Any:
+        """The argument with a handle in place of each array and run-time number."""
+        if isinstance(value, np.ndarray):
+            if type(value) not in _ARRAYS:
+                raise UnsupportedArrayError(
+                    f"argument {name!r} is a {_type_name(value)}", remedy="pass a plain array: np.asarray, .filled()"
+                )
+            return self._rebinder.rec.input(value, name)
+        if type(value) in (float, complex) or isinstance(value, np.generic):
+            return self._rebinder.rec.input(value, name)
+        if isinstance(value, tuple | list) and type(value) in (tuple, list) or hasattr(value, "_fields"):
+            items = [self.take(v, f"{name}[{k}]") for k, v in enumerate(value)]
+            if isinstance(value, list):
+                self._containers.append((name, items, list(items)))
+                return items
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        if type(value) is dict:
+            made = {k: self.take(v, f"{name}[{k!r}]") for k, v in value.items()}
+            self._containers.append((name, made, [*made.items()]))
+            return made
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._dataclass(value, name)
+        return self._rebinder.value(value, name, lambda: value)
+
+    def _dataclass(self, value: Any, name: str) -> Any:
+        made = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(made, field.name, self.take(getattr(value, field.name), f"{name}.{field.name}"))
+        rebound = self._rebinder.value(type(value), name, lambda: type(value))
+        if rebound is not type(value) and not hasattr(value, "__slots__"):
+            object.__setattr__(made, "__class__", rebound)
+        if hasattr(made, "__dict__"):
+            self._containers.append((name, vars(made), [*vars(made).items()]))
+        return made
+
+    def changed(self) -> str | None:
+        """The name of a container that the function has changed."""
+        for name, now, before in self._containers:
+            items = [*now.items()] if isinstance(now, dict) else now
+            if len(items) != len(before) or any(not _same_item(a, b) for a, b in zip(items, before, strict=True)):
+                return name
+        return None
+
+
+def _same_item(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 2:
+        return a is b or (a[0] is b[0] and a[1] is b[1])
+    return a is b
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    return "masked array" if issubclass(kind, np.ma.MaskedArray) else f"{kind.__module__}.{kind.__name__}"
+
+
+# --- results ------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leaf:
+    """The k-th output that the user gets; `kind` turns it into a Python number."""
+
+    k: int
+    kind: type | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fixed:
+    """A value that is the same in every call."""
+
+    value: object
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Branch:
+    """A container: `type` and its parts; `names` are the keys of a dict or the fields of a dataclass."""
+
+    type: type
+    parts: tuple[Tree, ...]
+    names: tuple[object, ...] = ()
+
+
+Tree = Leaf | Fixed | Branch
+
+
+def flatten(
+    value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[type], type]
+) -> Tree:
+    """The tree of a result; `leaf` takes what is an output, `original` undoes the rebinding of classes."""
+    found = leaf(value)
+    if found is not None:
+        return found
+
+    def parts(items: Any) -> tuple[Tree, ...]:
+        return tuple(flatten(item, leaf, original) for item in items)
+
+    kind = original(type(value))
+    if isinstance(value, list | tuple):
+        return Branch(kind, parts(value))
+    if isinstance(value, dict):
+        return Branch(kind, parts(value.values()), tuple(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(f.name for f in dataclasses.fields(value))
+        return Branch(kind, parts(getattr(value, n) for n in names), names)
+    return Fixed(value)
+
+
+def builder(tree: Tree, first: int = 0) -> Callable[[Sequence[Any]], Any]:
+    """A function that puts the outputs of the graph, from number `first` on, into the user's structure."""
+    if isinstance(tree, Fixed):
+        return lambda outputs: tree.value
+    if isinstance(tree, Leaf):
+        k, number = first + tree.k, tree.kind
+        return (lambda outputs: outputs[k]) if number is None else (lambda outputs: number(outputs[k]))
+    parts, kind, names = [builder(p, first) for p in tree.parts], tree.type, tree.names
+    if issubclass(kind, dict):
+        return lambda outputs: kind(zip(names, [p(outputs) for p in parts], strict=True))
+    if names:
+        return lambda outputs: _dataclass(kind, names, [p(outputs) for p in parts])
+    if hasattr(kind, "_fields"):
+        return lambda outputs: kind(*[p(outputs) for p in parts])
+    if kind is tuple:
+        return lambda outputs: tuple([p(outputs) for p in parts])
+    return lambda outputs: kind([p(outputs) for p in parts])
+
+
+def _dataclass(kind: type, names: Sequence[Any], values: Sequence[Any]) -> Any:
+    made = object.__new__(kind)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(made, name, value)
+    return made

@@ -1,0 +1,139 @@
+"""trace: a Python function and example arguments in, a `Traced` graph out.
+
+The function runs once on handles.  What it returns becomes the outputs of the graph: results that share memory
+with an argument or with each other are described as views, so that the caller's results alias as NumPy's do.
+What it wrote into arguments becomes the writes.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from numstax.errors import SideEffectError, UnsupportedOperationError
+from numstax.ir.graph import Graph, Output
+from numstax.trace import functions  # noqa: F401  (fills the registry)
+from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
+from numstax.trace.array import Storage, TracedArray
+from numstax.trace.captures import Getter
+from numstax.trace.rebind import Rebinder
+from numstax.trace.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced function.
+
+    graph : inputs are the leaves of the arguments in order, `constants` and `captured` between and after them.
+    out_tree, unflatten : the structure of the result, and the function that makes it from the outputs.
+    constants : position -> array, the same in every call.
+    captured : position -> function that reads a global or closure array again, for each call.
+    holds : says whether everything else that was read from outside still is the same; None: nothing was.
+    """
+
+    graph: Graph
+    out_tree: Tree
+    unflatten: Callable[[Sequence[Any]], Any]
+    constants: Mapping[int, np.ndarray]
+    captured: Mapping[int, Getter]
+    holds: Callable[[], bool] | None
+
+
+def trace(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    static_argnames: Iterable[str] = (),
+) -> Traced:
+    """Trace `function` on these arguments.
+
+    Arrays must be in native byte order and aligned.  Arguments named in `static_argnames` are passed as they are.
+
+    Raises
+    ------
+    ArgumentCountError, UnsupportedDtypeError, UnsupportedArrayError : for the arguments.
+    TraceError : something in the function cannot be captured.
+    ShapeError, CastError, ... : the user's mistake, with the line it is in.
+    """
+    rec = Recorder()
+    rebinder = Rebinder(rec)
+    arguments = Arguments(rebinder)
+    static = frozenset(static_argnames)
+    names = parameter_names(function, args, kwargs)
+    handles = [a if n in static else arguments.take(a, n) for a, n in zip(args, names, strict=True)]
+    words = {k: v if k in static else arguments.take(v, k) for k, v in kwargs.items()}
+    rebound = rebinder.value(function, getattr(function, "__name__", "function"), lambda: function)
+    result = rebound(*handles, **words)
+    if isinstance(result, types.GeneratorType):
+        raise UnsupportedOperationError("a generator function")
+    rebinder.check_unchanged()
+    changed = arguments.changed()
+    if changed is not None:
+        raise SideEffectError(f"the argument {changed!r} is changed inside the function", None, "return it instead")
+    outputs = Outputs(rec)
+    tree = flatten(result, outputs.leaf, lambda cls: rebinder.originals.get(cls, cls))
+    bases, made = outputs.finish()
+    writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
+    graph = Graph(tuple(rec.inputs), (*bases, *made), writes)
+    captures = rebinder.captures
+    return Traced(graph, tree, builder(tree, len(bases)), rec.constant_inputs, captures.getters, captures.guard())
+
+
+def _is_written(storage: Storage) -> bool:
+    node = storage.node
+    return node.op != "input" or node.attr("position") != storage.position
+
+
+class Outputs:
+    """Collects the outputs of a graph and what each shares memory with."""
+
+    def __init__(self, rec: Recorder) -> None:
+        self._rec = rec
+        self._handles: list[TracedArray] = []
+
+    def leaf(self, value: Any) -> Leaf | None:
+        """An output for a traced value or an array made while tracing."""
+        if isinstance(value, np.ndarray) and not isinstance(value, TracedArray):
+            value = self._rec.constant_array(value)
+        if not isinstance(value, TracedArray):
+            return None
+        self._handles.append(value)
+        return Leaf(len(self._handles) - 1, value.weak)
+
+    def finish(self) -> tuple[list[Output], list[Output]]:
+        """Memory that several returned views share, which the user is not given, and the outputs."""
+        groups: dict[int, list[TracedArray]] = {}
+        for handle in self._handles:
+            if not handle.is_scalar and handle.storage.position is None:
+                groups.setdefault(id(handle.storage), []).append(handle)
+        bases: list[Output] = []
+        shared: dict[int, int] = {}
+        for key, handles in groups.items():
+            if any(h.views[: len(handles[0].views)] != handles[0].views for h in handles):
+                shared[key] = len(bases)
+                bases.append(Output(handles[0].storage.node))
+        first: dict[int, tuple[int, int]] = {}
+        outputs = []
+        for k, handle in enumerate(self._handles, len(bases)):
+            key, position = id(handle.storage), handle.storage.position
+            alias: tuple[str, int] | None = None
+            skip = 0
+            if handle.is_scalar:
+                pass
+            elif position is not None:
+                alias = ("input", position)
+            elif key in shared:
+                alias = ("output", shared[key])
+            elif key in first:
+                at, skip = first[key]
+                alias = ("output", at)
+            else:
+                first[key] = (k, len(handle.views))
+            views = () if alias is None else tuple(v.host() for v in handle.views[skip:])
+            outputs.append(Output(handle.node, handle.is_scalar, alias, views))
+        return bases, outputs
