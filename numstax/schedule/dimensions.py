@@ -23,6 +23,7 @@ from numstax.ir.index import (
     atoms,
     divides,
     hint,
+    less,
     mergeable,
     product,
     stride_of,
@@ -72,7 +73,9 @@ def _cuts(outer: Variables, loops: Loops, rejected: set[Var]) -> Iterator[tuple[
         for variables in splittable:
             for var in variables:
                 stride = stride_of(atom.value, var)
-                if var in rejected or stride is None or stride is ZERO or divides(stride, atom.divisor) is not True:
+                if var in rejected or stride is None or less(ZERO, stride) is not True:
+                    continue
+                if divides(stride, atom.divisor) is not True:
                     continue
                 size = atom.divisor // stride
                 if size is not var.extent and divides(size, var.extent) is True:
@@ -101,7 +104,7 @@ def _ordered(loop: Loop, itemsize: Mapping[str, int]) -> Variables:
     """The inner variables, the one with the longest steps through memory first."""
     if len(loop.inner) < 2 or _scans(loop):
         return loop.inner
-    votes = {var: 0 for var in loop.inner}
+    votes = dict.fromkeys(loop.inner, 0)
     for name, offset in set(loop.loads()):
         for var in loop.inner:
             stride = stride_of(offset, var)
@@ -155,7 +158,7 @@ def _close(group: list[Var], mapping: dict[Atom, Index], left: list[Var], fresh:
     """One variable for the whole group: only its last member keeps a stride."""
     if len(group) > 1:
         whole = fresh.var(product(v.extent for v in group))
-        mapping.update({v: ZERO for v in group[:-1]})
+        mapping.update(dict.fromkeys(group[:-1], ZERO))
         mapping[group[-1]] = as_index(whole)
         left.append(whole)
     else:

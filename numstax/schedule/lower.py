@@ -12,7 +12,7 @@ from typing import Any
 
 from numstax.ir.graph import Arg, Graph, InputSpec, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, contiguous_strides, product, stride_of
-from numstax.ir.loops import Buffer, BufferView, Effect, Extern, Reduce, Scan, Schedule, Store
+from numstax.ir.loops import BufferView, Effect, Extern, Reduce, Scan, Schedule, Store
 from numstax.ir.ops import VIEWS, identity
 from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.sites import Sites
@@ -61,6 +61,8 @@ class _Lowering:
             self._extern(root)
         elif root.op == "matmul":
             self._matmul(root)
+        elif product(root.shape) is ZERO:
+            self.sites.units[root], self.sites.places[root] = [], self.sites.new(root, self.names.get(root))
         elif root.op == "update":
             write_update(root, self.sites, self.over, self.names.get(root))
         elif not self._in_place(root):
@@ -86,8 +88,6 @@ class _Lowering:
 
     def _units(self, root: Node, place: Place) -> list[Any]:
         family, _, op = root.op.partition("_")
-        if product(root.shape) is ZERO:
-            return []
         if family == "reduce":
             return self._reduce(root, op, place)
         if family == "scan":
@@ -187,7 +187,8 @@ class _Lowering:
         view = self._strided(node)
         if view is None:
             place = self.sites.new(node)
-            units.append(self.sites.assign(node.shape, place, lambda v, at: v.value(node, at)))
+            if product(node.shape) is not ZERO:
+                units.append(self.sites.assign(node.shape, place, lambda v, at: v.value(node, at)))
             view = BufferView(place.buffer, ZERO, node.shape, place.strides)
         return view
 

@@ -96,7 +96,7 @@ class Overwriter:
 
     def order(self) -> list[Node]:
         """All roots, as near to their original order as the edges allow."""
-        waiting = {root: 0 for root in self._roots}
+        waiting = dict.fromkeys(self._roots, 0)
         for root in self._roots:
             for following in self._after[root]:
                 waiting[following] += 1

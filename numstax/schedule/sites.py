@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class Sites:
         name = output or self._temps.name()
         self.declare(name, dtype, shape, "output" if output else "temp", contiguous_strides(shape))
         return name
+
+    def publish(self, name: str) -> None:
+        """A temporary turns out to hold an output."""
+        self.buffers[name] = replace(self.buffers[name], kind="output")
 
     def new(self, node: Node, output: str | None = None) -> Place:
         return Place(self.buffer(node.dtype, node.shape, output), contiguous_strides(node.shape))

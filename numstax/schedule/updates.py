@@ -52,6 +52,8 @@ def write_update(root: Node, sites: Sites, over: Overwriter, output: str | None)
         if units is not None:
             over.claim(root, base)
             sites.units[root], sites.places[root] = units, sites.places[base]
+            if output is not None:
+                sites.publish(sites.places[base].buffer)
             return
     argument = over.argument_for(root)
     if argument is not None:

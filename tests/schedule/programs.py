@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -17,10 +15,9 @@ BINARY = ("add", "subtract", "maximum", "minimum", "multiply")
 STEPS = ("unary", "binary", "binary", "reduce", "scan", "view", "view", "update", "roll", "gather", "extern", "matmul")
 
 
-@dataclass(frozen=True)
 class Program:
-    graph: Graph
-    inputs: list[np.ndarray]
+    def __init__(self, graph: Graph, inputs: list[np.ndarray]) -> None:
+        self.graph, self.inputs = graph, inputs
 
     def __repr__(self) -> str:
         """One line for each node."""

@@ -1,0 +1,119 @@
+"""Schedule -> Schedule with fewer kernels.
+
+Enters: a lowered Schedule.  Leaves: an equal Schedule in which kernels that exchange or share elements at the
+same iteration points have become one kernel of several loops.  Every kernel is offered to the kernels that
+computed what it reads, latest first, then to those that read the same; a pair that is not fused leaves a
+`Refusal` that says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from numstax.hardware import Hardware, host
+from numstax.ir.loops import Extern, Kernel, Refusal, Schedule
+from numstax.schedule.align import Joined, join
+from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
+from numstax.schedule.dependences import Group, Order
+from numstax.schedule.dimensions import merge
+from numstax.schedule.jam import jam
+from numstax.schedule.kernels import can_fail, make_kernel
+from numstax.schedule.legality import crossing
+from numstax.schedule.locals import localise, remove_dead
+from numstax.schedule.rewrite import Fresh
+
+SHARE = 4
+"""Kernels are fused when they share at least one element for so many iterations."""
+CANDIDATES = 6
+"""Earlier kernels that one is offered to, of each kind."""
+
+
+def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
+    hardware = hardware or host()
+    fuser = _Fuser(schedule, hardware)
+    fuser.run()
+    buffers = dict(fuser.buffers)
+    units = remove_dead((group.unit for group in fuser.order.groups), buffers)
+    units = localise(units, buffers, hardware.l2 // 2)
+    fused = []
+    for unit in units:
+        if isinstance(unit, Kernel):
+            unit = make_kernel(*merge(unit.outer, unit.loops, fuser.fresh), buffers)
+        fused.append(unit)
+    used = {name for unit in fused for name in unit.reads() | unit.writes()}
+    kept = tuple(b for name, b in buffers.items() if b.kind not in ("temp", "local") or name in used)
+    return replace(schedule, units=tuple(fused), buffers=kept, refusals=schedule.refusals + tuple(fuser.refusals.values()))
+
+
+class _Fuser:
+    def __init__(self, schedule: Schedule, hardware: Hardware) -> None:
+        self.hardware = hardware
+        self.buffers = {b.name: b for b in schedule.buffers}
+        self.order = Order(schedule.units, self.buffers)
+        self.refusals: dict[tuple[str, str], Refusal] = {}
+        self.fresh = Fresh("f")
+
+    def run(self) -> None:
+        for group in list(self.order.groups):
+            grown: Group | None = group
+            while grown is not None and isinstance(grown.unit, Kernel):
+                grown = self._grow(grown)
+
+    def _grow(self, group: Group) -> Group | None:
+        """`group` fused with one earlier group, if any agrees."""
+        for candidate in self._candidates(group):
+            fused = self._fused(candidate, group)
+            if isinstance(fused, Kernel):
+                merged = self.order.replace(candidate, group, fused)
+                if merged is not None:
+                    return merged
+                fused = "a unit between them needs the first and is needed by the second"
+            what = f"{_name(candidate)} + {_name(group)}"
+            self.refusals.setdefault((what, fused), Refusal(what, fused))
+        return None
+
+    def _candidates(self, group: Group) -> list[Group]:
+        earlier = self.order.groups[: self.order.groups.index(group)]
+        reads = group.unit.reads() | group.unit.writes()
+        producers = [g for g in reversed(earlier) if g in group.after]
+        sharing = [g for g in reversed(earlier) if g not in group.after and reads & g.unit.reads()]
+        return producers[:CANDIDATES] + sharing[:CANDIDATES]
+
+    def _fused(self, first: Group, second: Group) -> Kernel | str:
+        """The two as one kernel, or why not."""
+        a, b = first.unit, second.unit
+        if isinstance(a, Extern) or isinstance(b, Extern):
+            return "a library call is not part of any kernel"
+        reason = too_large(a, b)
+        if reason is not None:
+            return reason
+        if self._fails_late(a, b):
+            return "an argument is written only when nothing can fail any more"
+        joined = join(a, b, self.fresh)
+        if joined is None:
+            return "different iteration spaces"
+        name = crossing(joined.first, joined.second, joined.outer)
+        if name is not None:
+            return f"{name} is exchanged between different points of the iteration space"
+        if not self._pays(joined):
+            return "nothing of size is read or written by both"
+        loops = jam(joined.first, joined.second, self.fresh)
+        if serial(joined.outer, loops, self.hardware):
+            return f"only {points(joined.outer)} iterations would run in parallel"
+        return make_kernel(joined.outer, loops, self.buffers)
+
+    def _fails_late(self, a: Kernel, b: Kernel) -> bool:
+        written = any(self.buffers[name].kind == "input" for name in a.writes() | b.writes())
+        return written and (can_fail(a) or can_fail(b))
+
+    def _pays(self, joined: Joined) -> bool:
+        both = (*joined.first, *joined.second)
+        if work(joined.outer, both) <= SMALL_WORK:
+            return True
+        largest = max(points((*joined.outer, *loop.inner)) for loop in both)
+        return SHARE * shared_elements(joined.first, joined.second, self.buffers) >= largest
+
+
+def _name(group: Group) -> str:
+    unit = group.unit
+    return unit.name if isinstance(unit, Kernel) else str(unit.function)
