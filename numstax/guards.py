@@ -14,18 +14,12 @@ from typing import Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import TraceError, UnsupportedArgumentError
 
 RUNTIME = (float, complex)
 """Python types whose values are given to compiled code; the values of others are part of the key."""
 
 MISS = object()
 """What `enter` returns when a condition does not hold."""
-
-
-def key_of_object(value: object) -> object:
-    """`key_of` for the object of a method: its type and attributes."""
-    return type(value), key_of(getattr(value, "__dict__", None))
 
 
 def key_of(value: object, static: bool = False) -> object:
@@ -49,19 +43,17 @@ def key_of(value: object, static: bool = False) -> object:
 
 
 def static_key(value: object) -> object:
-    """Type, value, and for numbers the text, which tells -0.0 from 0.0 and True from 1."""
+    """Type and value, with the text of numbers, which tells -0.0 from 0.0; objects count by identity."""
     if isinstance(value, slice):
         return slice, static_key(value.start), static_key(value.stop), static_key(value.step)
     if isinstance(value, tuple | list):
         return type(value), *map(static_key, value)
-    try:
-        hash(value)
-    except TypeError:
-        raise UnsupportedArgumentError(
-            f"a value of type {type(value).__name__} cannot be a static argument",
-            remedy="static values must be hashable",
-        ) from None
-    return type(value), repr(value) if isinstance(value, float | complex) else value
+    if isinstance(value, float | complex):
+        return type(value), repr(value)
+    return type(value), value if isinstance(value, _PLAIN) else id(value)
+
+
+_PLAIN = (bool, int, str, bytes, type(None), np.dtype)
 
 
 def is_odd(array: np.ndarray) -> bool:
@@ -81,7 +73,6 @@ class Guard:
     """Conditions and leaves of one call, collected from its arguments.
 
     `static` : positions and keywords whose values are static whatever their type.
-    `method` : the first argument is the object of a method; its attributes are taken one by one.
     """
 
     def __init__(
@@ -89,20 +80,20 @@ class Guard:
         args: Sequence[object],
         kwargs: Mapping[str, object],
         static: frozenset[int | str] = frozenset(),
-        method: bool = False,
     ) -> None:
         self.conditions: list[str] = []
         self.leaves: list[str] = []
         self.values: list[Any] = []
         """The leaves of this call, ready for tracing: odd arrays are copies."""
-        self.odd: set[int] = set()
+        self.odd: set[str] = set()
+        """The leaves that are copies."""
+        self.kept: list[object] = []
+        """Static objects: while they live, no other has their identity."""
         self.names: dict[str, object] = {"ndarray": np.ndarray, "static_key": static_key, "plain_copy": plain_copy}
         self._call = f"len(args) == {len(args)} and " + (
             f"kwargs.keys() == {set(kwargs)!r}" if kwargs else "not kwargs"
         )
-        self.args: list[Any] = [self._object("args[0]", args[0])] if method else []
-        rest = range(len(self.args), len(args))
-        self.args += [self._take(f"args[{k}]", args[k], k in static) for k in rest]
+        self.args = [self._take(f"args[{k}]", v, k in static) for k, v in enumerate(args)]
         self.kwargs = {k: self._take(f"kwargs[{k!r}]", v, k in static) for k, v in kwargs.items()}
 
     def _take(self, path: str, value: Any, static: bool = False) -> Any:
@@ -130,22 +121,13 @@ class Guard:
             return dataclasses.replace(value, **fields)
         return self._static(path, value)
 
-    def _object(self, path: str, value: Any) -> dict[str, Any]:
-        """The attributes of an object, as the tracer is given them."""
-        self._type(path, type(value))
-        attributes = getattr(value, "__dict__", None)
-        if attributes is None:
-            raise TraceError(f"an object of type {type(value).__name__} has no __dict__ to read its attributes from")
-        self.conditions.append(f"list(vars({path})) == {self._name(list(attributes))}")
-        return {name: self._take(f"{path}.{name}", item) for name, item in attributes.items()}
-
     def _array(self, path: str, array: np.ndarray) -> np.ndarray:
         self._type(path, type(array))
         self.conditions.append(f"{path}.dtype {'is' if _is_singleton(array.dtype) else '=='} {self._name(array.dtype)}")
         self.conditions.append(f"{path}.shape == {array.shape}")
         self.conditions.append(f"{path}.strides == {array.strides}")
         if dtypes.is_supported(array.dtype.newbyteorder("=")) and is_odd(array):
-            self.odd.add(len(self.leaves))
+            self.odd.add(f"plain_copy({path})")
             return self._leaf(f"plain_copy({path})", plain_copy(array))
         if isinstance(array, np.memmap):
             return self._leaf(f"{path}.view(ndarray)", array.view(np.ndarray))
@@ -167,6 +149,7 @@ class Guard:
             self.conditions.append(f"{path} == {value!r}")
         else:
             self.conditions.append(f"static_key({path}) == {self._name(static_key(value))}")
+            self.kept.append(value)
         return value
 
     def _name(self, value: object) -> str:
@@ -187,15 +170,15 @@ class Guard:
         self.names |= names
         self.conditions.append(text)
 
-    def writes(self, positions: Iterable[int]) -> None:
-        """The compiled code writes to these leaves: they must be writeable and share no memory with another."""
-        written = sorted(positions)
-        arrays = [k for k, v in enumerate(self.values) if isinstance(v, np.ndarray)]
-        for p in written:
-            self.conditions.append(f"{self.leaves[p]}.flags.writeable")
+    def writes(self, inputs: Sequence[str], arrays: Iterable[int], written: Iterable[int]) -> None:
+        """The compiled code writes to some of its inputs (given as expressions): those must be writeable, and share
+        no memory with another array."""
+        written = set(written)
+        for p in sorted(written):
+            self.conditions.append(f"{inputs[p]}.flags.writeable")
             for q in arrays:
                 if q != p and (q not in written or p < q):
-                    self.require(f"not shares({self.leaves[p]}, {self.leaves[q]})", shares=np.may_share_memory)
+                    self.require(f"not shares({inputs[p]}, {inputs[q]})", shares=np.may_share_memory)
 
     # --- the function -------------------------------------------------------------------------------
 

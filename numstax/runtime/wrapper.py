@@ -98,7 +98,8 @@ class _Writer:
         masks = {a.name: a.dtype.alignment - 1 for a in at if a.dtype.alignment > 1}
         if masks:
             mask = max(masks.values())
-            yield f"if ({' | '.join(f'{name}_at' for name in masks)}) & {mask}:"
+            joined = " | ".join(f"{name}_at" for name in masks)
+            yield f"if ({joined}) & {mask}:"
             yield "    raise CannotRunError('an array is not aligned')"
 
     def _scalar(self, scalar: Argument) -> Iterator[str]:
@@ -197,8 +198,10 @@ class _Writer:
                 text += f"[{self._value(value)}]"
             elif kind == "dtype":
                 text += f".view({self._constant(np.dtype(value))})"  # type: ignore[call-overload]
-            else:
+            elif kind in ("reshape", "transpose"):
                 text += f".{kind}({self._value(value)})"
+            else:
+                text = f"{self._constant(VIEWS[kind], kind)}({text}, {self._value(value)})"
         return text + "[()]" if result.scalar else text
 
     def _constant(self, value: object, name: str = "") -> str:

@@ -1,0 +1,184 @@
+"""`explain`: what became of a function for given arguments.
+
+A function and arguments enter; an `Explanation` leaves, with text for people: the kernels and the lines they came
+from, what was not fused and why, bytes that any program would have to move and bytes that these kernels move,
+and where the time of a call goes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from numstax.ir.graph import Graph, Node
+from numstax.ir.index import ZERO, Index, hint, product
+from numstax.ir.loops import Buffer, Extern, Kernel, Refusal, views_in
+from numstax.jit import Artifact, Jitted, jit, process
+from numstax.runtime.launch import launcher
+
+RUNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A kernel or extern call: bytes it reads and writes (each element once), and median seconds of its runs."""
+
+    name: str
+    lines: tuple[str, ...]
+    nbytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`needed` : bytes of arguments and results, each once.  `reason` : why nothing was compiled, or ''."""
+
+    name: str
+    units: tuple[Unit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    needed: int = 0
+    graph: Graph | None = None
+    reason: str = ""
+
+    @property
+    def moved(self) -> int:
+        return sum(unit.nbytes for unit in self.units)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.reason:
+            yield f"{self.name} runs as plain NumPy: {self.reason}"
+            return
+        yield f"{self.name}: {len(self.units)} kernel{'s' * (len(self.units) != 1)} and extern calls"
+        width = max((len(unit.name) for unit in self.units), default=0)
+        for unit in self.units:
+            rate = f", {unit.nbytes / unit.seconds / 1e9:.1f} GB/s" if unit.seconds else ""
+            yield f"  {unit.name:{width}}  {unit.seconds * 1e6:9.1f} us  {_size(unit.nbytes)}{rate}"
+            yield from (f"  {'':{width}}  from {line}" for line in unit.lines)
+        yield f"bytes needed {_size(self.needed)}, moved {_size(self.moved)}"
+        yield "not fused:" if self.refusals else "nothing was left unfused"
+        yield from (f"  {refusal.what}: {refusal.reason}" for refusal in self.refusals)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the graph as a picture; needs matplotlib."""
+        assert self.graph is not None
+        places = _places(self.graph)
+        depth = max((y for _, y in places.values()), default=0)
+        breadth = max((x for x, _ in places.values()), default=0)
+        figure = importlib.import_module("matplotlib.figure").Figure(figsize=(2.2 * (breadth + 1), 0.9 * (depth + 1)))
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        for node, (x, y) in places.items():
+            for arg in node.args:
+                axes.annotate(
+                    "", (x, -y + 0.2), (places[arg][0], -places[arg][1] - 0.2), arrowprops={"arrowstyle": "->"}
+                )
+            sizes = ", ".join(map(str, node.shape))
+            axes.text(x, -y, f"{node.op}\n{node.dtype}[{sizes}]", ha="center", va="center", fontsize=8)
+        axes.set_xlim(-0.6, breadth + 0.6)
+        axes.set_ylim(-depth - 0.6, 0.6)
+        figure.savefig(path)
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """What numstax does with ``function(*args, **kwargs)``.  Runs the call a few times to measure it, so arguments
+    that the function writes to change as they would in that many calls."""
+    jitted = function if isinstance(function, Jitted) else jit(function, strict=False)
+    artifact = jitted.artifact(*args, **kwargs)
+    if artifact.region is None or artifact.region.schedule is None:
+        return Explanation(jitted.__name__, reason=artifact.reason or "the reference backend runs op by op")
+    graph, schedule = artifact.region.graph, artifact.region.schedule
+    sizes = {buffer.name: buffer for buffer in schedule.buffers}
+    measured = _measure(artifact, args, kwargs)
+    units = tuple(
+        Unit(name, _lines_of(unit), _unit_bytes(unit, sizes), seconds)
+        for unit, (name, seconds) in zip(schedule.units, measured, strict=True)
+    )
+    return Explanation(jitted.__name__, units, schedule.refusals, _needed(graph), graph)
+
+
+def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:
+    """(name, median seconds) of each kernel and extern call, in order of execution."""
+    assert artifact.region is not None
+    assert artifact.region.plan is not None
+    marks: list[tuple[str, float]] = []
+    observed = launcher(artifact.region.plan, process()[1], lambda name: marks.append((name, time.perf_counter())))
+    run = artifact.guard.enter(f"call({artifact.arguments})", call=observed.call)
+    times: list[list[float]] = []
+    for _ in range(RUNS):
+        marks.clear()
+        last = time.perf_counter()
+        run(args, kwargs)
+        ends = [last, *(end for _, end in marks)]
+        times.append([end - start for start, end in pairwise(ends)])
+    return [(name, median(t)) for (name, _), t in zip(marks, zip(*times, strict=True), strict=True)]
+
+
+def _lines_of(unit: Kernel | Extern) -> tuple[str, ...]:
+    origins = unit.origins if isinstance(unit, Kernel) else (unit.origin,) if unit.origin else ()
+    return tuple(dict.fromkeys(map(str, origins)))
+
+
+def _unit_bytes(unit: Kernel | Extern, buffers: dict[str, Buffer]) -> int:
+    """Bytes read and written, each element once.  A load touches no more elements than its loop has points."""
+    if isinstance(unit, Extern):
+        views = [*views_in((unit.args, unit.kwargs)), *((unit.out,) if unit.out else ())]
+        read = sum(_elements(v.shape, v.strides) * buffers[v.buffer].dtype.itemsize for v in views)
+        return read + sum(_buffer_bytes(buffers[name]) for name in unit.results)
+    touched: dict[tuple[str, bool], int] = defaultdict(int)
+    for loop in unit.loops:
+        points = hint(product(v.extent for v in (*unit.outer, *loop.inner)))
+        for name in loop.reads():
+            touched[name, False] += points
+        for name in loop.writes():
+            touched[name, True] += points
+    own = {b.name: b for b in unit.buffers if b.kind != "local"}
+    return sum(min(n * own[b].dtype.itemsize, _buffer_bytes(own[b])) for (b, _), n in touched.items() if b in own)
+
+
+def _elements(shape: Iterable[Index], strides: Iterable[Index]) -> int:
+    """Elements in memory: broadcast axes count once."""
+    return hint(product(n for n, s in zip(shape, strides, strict=True) if s is not ZERO))
+
+
+def _buffer_bytes(buffer: Buffer) -> int:
+    return _elements(buffer.shape, buffer.strides) * buffer.dtype.itemsize
+
+
+def _needed(graph: Graph) -> int:
+    used = {node.attr("position") for node in graph.nodes() if node.op == "input"}
+    read = sum(
+        _elements(spec.shape, spec.strides) * spec.dtype.itemsize
+        for k, spec in enumerate(graph.inputs)
+        if k in used and spec.kind == "array"
+    )
+    made = [o.node for o in graph.outputs if o.alias is None] + [node for _, node in graph.writes]
+    return read + sum(hint(product(n.shape)) * n.dtype.itemsize for n in made)
+
+
+def _size(nbytes: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= scale:
+            return f"{nbytes / scale:.1f} {unit}"
+    return f"{nbytes} B"
+
+
+def _places(graph: Graph) -> dict[Node, tuple[int, int]]:
+    """Column and row of each node: rows by depth, columns in order of appearance."""
+    depth: dict[Node, int] = {}
+    filled: dict[int, int] = defaultdict(int)
+    places = {}
+    for node in graph.nodes():
+        depth[node] = y = max((depth[a] + 1 for a in node.args), default=0)
+        places[node] = (filled[y], y)
+        filled[y] += 1
+    return places

@@ -1,0 +1,353 @@
+"""`jit`: the decorator.  Specialisations of a function, chosen by guards, with plain NumPy as the way out.
+
+A call enters; its result leaves, computed by an `Artifact` made for arguments like these.  Artifacts hang under a
+key (dtypes, shapes, strides, static values); each has a guard, and the last one used is tried first.  Whatever
+goes wrong inside numstax never changes an answer: such a call runs as plain NumPy with one warning, or raises
+under ``strict=True``.  Mistakes of the user always raise.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, overload
+
+from numstax.errors import (
+    ArgumentCountError,
+    AxisError,
+    CastError,
+    EmptyReductionError,
+    NumstaxError,
+    NumstaxWarning,
+    OutOfBoundsError,
+    ReadOnlyError,
+    ShapeError,
+    SpecialisationLimitError,
+    TraceError,
+    UnsupportedArgumentError,
+    UnsupportedArrayError,
+    UnsupportedDtypeError,
+    VerifyError,
+)
+from numstax.guards import MISS, Guard, key_of
+from numstax.ir.graph import Graph
+from numstax.ir.reference import evaluate_graph
+from numstax.knobs import Knobs, from_environ
+from numstax.pipeline import Region, compile_graph, display
+from numstax.runtime.host import Host
+from numstax.runtime.launch import CannotRunError, launcher
+from numstax.trace.recorder import contains_traced
+from numstax.trace.tracer import Traced, trace
+
+SPECIALISATIONS = 256
+"""Artifacts kept for one function.  Further ones are compiled for their call and dropped, until
+`COMPILATIONS`; after that such calls run as plain NumPy (under strict: SpecialisationLimitError)."""
+COMPILATIONS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One specialisation.
+
+    enter : (args, kwargs) -> result, or MISS when the guard does not hold.
+    arguments : the arguments of the compiled code, as an expression in the guard's names.
+    reason : why calls like this one run as plain NumPy; '' when they are compiled.
+    """
+
+    guard: Guard
+    enter: Callable[[tuple, dict], Any]
+    region: Region | None = None
+    arguments: str = ""
+    source: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        what = f"plain NumPy: {self.reason}" if self.reason else "compiled"
+        return "\n".join((f"{what}, when", *(f"  {condition}" for condition in self.guard.conditions)))
+
+
+class Jitted:
+    """A compiled function; called like the function it wraps (`__wrapped__`)."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        strict: bool | None = None,
+        static_argnames: Iterable[str] = (),
+        backend: str | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.__wrapped__ = function
+        self.compile_count = 0
+        """Specialisations traced and compiled so far."""
+        self._strict, self._backend = strict, backend
+        self._signature = inspect.signature(function)
+        self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        self._static = self._static_places()
+        self._table: dict[object, tuple[Artifact, ...]] = {}
+        self._last: Callable[[tuple, dict], Any] = lambda args, kwargs: MISS
+        self._warned: set[str] = set()
+        self._lock = threading.Lock()
+
+    def _static_places(self) -> frozenset[int | str]:
+        """Names and positions of the static parameters."""
+        parameters = list(self._signature.parameters)
+        for name in self._static_names:
+            if name not in parameters:
+                raise ArgumentCountError(f"{self.__name__}() has no parameter {name!r} to be static")
+        return frozenset((*self._static_names, *map(parameters.index, self._static_names)))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = self._last(args, kwargs)
+            return self._dispatch(args, kwargs) if result is MISS else result
+        except CannotRunError:
+            return self.__wrapped__(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    # --- choosing an artifact -----------------------------------------------------------------------
+
+    def _dispatch(self, args: tuple, kwargs: dict) -> Any:
+        """A call that the last artifact does not fit."""
+        if contains_traced(args) or contains_traced(kwargs):
+            return self.__wrapped__(*args, **kwargs)
+        key = self._key(args, kwargs)
+        for artifact in self._table.get(key, ()):
+            result = artifact.enter(args, kwargs)
+            if result is not MISS:
+                self._last = artifact.enter
+                return result
+        self._log_recompile(key, args, kwargs)
+        return self._first_call(key, args, kwargs)
+
+    def _key(self, args: tuple, kwargs: dict) -> object:
+        static = self._static
+        return (
+            *[key_of(v, k in static) for k, v in enumerate(args)],
+            *[(k, key_of(v, k in static)) for k, v in kwargs.items()],
+        )
+
+    def _first_call(self, key: object, args: tuple, kwargs: dict) -> Any:
+        """Make an artifact for this call and run it."""
+        guard = Guard(args, kwargs, self._static)
+        try:
+            if self.compile_count >= COMPILATIONS:
+                raise SpecialisationLimitError(
+                    f"{self.__name__} was compiled {COMPILATIONS} times",
+                    remedy="pass values that change often as float or array arguments",
+                )
+            artifact = self._compile(guard)
+        except USER_MISTAKES:
+            raise
+        except Exception as error:
+            if self._is_strict():
+                raise
+            return self._run_plain(guard, key, args, kwargs, error)
+        self._keep(key, artifact)
+        result = artifact.enter(args, kwargs)
+        if result is MISS:
+            raise VerifyError(f"a new artifact refuses its own call: {guard.failing(args, kwargs)}")
+        return result
+
+    def _keep(self, key: object, artifact: Artifact) -> None:
+        with self._lock:
+            if sum(map(len, self._table.values())) < SPECIALISATIONS:
+                self._table[key] = (artifact, *self._table.get(key, ()))
+                self._last = artifact.enter
+
+    def _run_plain(self, guard: Guard, key: object, args: tuple, kwargs: dict, error: Exception) -> Any:
+        """Run this call with NumPy, and later ones like it; say why, once for each reason."""
+        # first, so that an exception that NumPy raises as well reaches the user as NumPy's
+        result = self.__wrapped__(*args, **kwargs)
+        reason = str(error) if isinstance(error, NumstaxError) else f"{type(error).__name__}: {error}"
+        enter = guard.enter("plain(*args, **kwargs)", plain=self.__wrapped__)
+        self._keep(key, Artifact(guard, enter, reason=reason))
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warnings.warn(f"{self.__name__} runs as plain NumPy: {reason}", NumstaxWarning, stacklevel=5)
+        return result
+
+    # --- making an artifact -------------------------------------------------------------------------
+
+    def _compile(self, guard: Guard) -> Artifact:
+        knobs, host = process()
+        start = time.perf_counter()
+        traced = trace(self.__wrapped__, guard.args, guard.kwargs, static_argnames=self._static_names)
+        seconds = time.perf_counter() - start
+        graph = traced.graph
+        inputs = _inputs(traced, guard)
+        written = [position for position, _ in graph.writes]
+        if any(inputs[p] in guard.odd for p in written):
+            raise TraceError("an argument that is written is not in native byte order or not aligned")
+        guard.writes(inputs, [k for k, spec in enumerate(graph.inputs) if spec.kind == "array"], written)
+        if traced.holds is not None:
+            guard.require("holds()", holds=traced.holds)
+        if (self._backend or knobs.backend) == "reference":
+            region, source, call = Region(graph), "", reference(graph)
+        else:
+            region = compile_graph(graph, knobs)
+            assert region.plan is not None
+            run = launcher(region.plan, host)
+            source, call = run.source, run.call
+        self.compile_count += 1
+        arguments = ", ".join(inputs)
+        enter = guard.enter(f"unflatten(call({arguments}))", call=call, unflatten=traced.unflatten)
+        artifact = Artifact(guard, enter, region, arguments, source)
+        self._log_compile(artifact, seconds, time.perf_counter() - start)
+        return artifact
+
+    def _log_compile(self, artifact: Artifact, tracing: float, total: float) -> None:
+        knobs, _ = process()
+        assert artifact.region is not None
+        if "compiles" in knobs.log:
+            steps = (("trace", tracing), *artifact.region.times)
+            known = sum(seconds for _, seconds in steps)
+            parts = ", ".join(f"{name} {s * 1e3:.1f}" for name, s in (*steps, ("machine code", total - known)))
+            _log(f"compiled {self.__name__} in {total * 1e3:.1f} ms: {parts}")
+        if "source" in knobs.log:
+            _log(f"{display(artifact.region.emitted)}\n{artifact.source}")
+
+    def _log_recompile(self, key: object, args: tuple, kwargs: dict) -> None:
+        if self._table and "recompiles" in process()[0].log:
+            near = self._table.get(key) or next(reversed(self._table.values()))
+            _log(f"compiling {self.__name__} again: {near[0].guard.failing(args, kwargs)}")
+
+    def _is_strict(self) -> bool:
+        return process()[0].strict if self._strict is None else self._strict
+
+    # --- looking inside -----------------------------------------------------------------------------
+
+    def artifacts(self) -> list[Artifact]:
+        """The specialisations held, each with its guard; ``str`` of one is readable."""
+        return [artifact for artifacts in self._table.values() for artifact in artifacts]
+
+    def artifact(self, *args: Any, **kwargs: Any) -> Artifact:
+        """The specialisation that serves a call with these arguments, made (by running it) if there is none."""
+        self(*args, **kwargs)
+        return next(a for a in self._table[self._key(args, kwargs)] if not a.guard.failing(args, kwargs))
+
+    def inspect(self) -> str:
+        """Graph, loops and kernels, printed source, and wrapper of every specialisation."""
+        return "\n\n".join(map(describe, self.artifacts())) or f"{self.__name__} has not been called"
+
+
+USER_MISTAKES = (
+    ArgumentCountError,
+    AxisError,
+    CastError,
+    EmptyReductionError,
+    OutOfBoundsError,
+    ReadOnlyError,
+    ShapeError,
+    UnsupportedArgumentError,
+    UnsupportedArrayError,
+    UnsupportedDtypeError,
+)
+"""Errors that NumPy reports as well, and arguments that are refused: raised whether strict or not."""
+
+
+@functools.cache
+def process() -> tuple[Knobs, Host]:
+    """The settings of this process, read on first use, and what its compiled calls share."""
+    knobs = from_environ()
+    return knobs, Host(knobs)
+
+
+def set_num_threads(n: int) -> None:
+    """Let at most `n` threads work on one kernel.  Threads of BLAS are not concerned."""
+    if n < 1:
+        raise ValueError(f"the number of threads must be positive, got {n}")
+    process()[1].workers.limit = n
+
+
+def get_num_threads() -> int:
+    """The number of threads that work on one kernel at most."""
+    return process()[1].workers.limit
+
+
+def _inputs(traced: Traced, guard: Guard) -> list[str]:
+    """The inputs of the graph as expressions: leaves of the arguments, constants, and captured arrays read anew."""
+    leaves = iter(guard.leaves)
+    inputs = []
+    for k in range(len(traced.graph.inputs)):
+        if k in traced.constants:
+            inputs.append(f"constant{k}")
+            guard.names[inputs[-1]] = traced.constants[k]
+        elif k in traced.captured:
+            inputs.append(f"captured{k}()")
+            guard.names[f"captured{k}"] = traced.captured[k]
+        else:
+            inputs.append(next(leaves))
+    return inputs
+
+
+def reference(graph: Graph) -> Callable[..., tuple[object, ...]]:
+    """Runs the graph op by op with NumPy: nothing is compiled."""
+
+    def call(*inputs: Any) -> tuple[object, ...]:
+        outputs, writes = evaluate_graph(graph, inputs, {})
+        for position, value in writes:
+            inputs[position][...] = value
+        return tuple(outputs)
+
+    return call
+
+
+def describe(artifact: Artifact) -> str:
+    """Everything about one specialisation as text."""
+    parts = [str(artifact)]
+    region = artifact.region
+    if region is not None:
+        parts += [f"graph:\n{display(region.graph)}"]
+        if region.schedule is not None:
+            parts += [f"kernels:\n{display(region.schedule)}", f"source:\n{display(region.emitted)}"]
+            parts += [f"wrapper:\n{artifact.source}"]
+    return "\n\n".join(parts)
+
+
+def _log(text: str) -> None:
+    sys.stderr.write(f"numstax: {text}\n")
+
+
+@overload
+def jit(function: Callable[..., Any], **options: Any) -> Jitted: ...
+@overload
+def jit(**options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    strict: bool | None = None,
+    static_argnames: str | Iterable[str] = (),
+    backend: str | None = None,
+) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+    """Compile a NumPy function; use bare (``@jit``), with options (``@jit(strict=True)``), or on methods.
+
+    Parameters
+    ----------
+    function : takes and returns NumPy arrays, scalars, and tuples, lists, dicts and dataclasses of them.
+    strict : raise where a call would otherwise run as plain NumPy with a warning (default: NUMSTAX_STRICT).
+    static_argnames : parameters whose values are part of the specialisation, whatever their type.
+    backend : 'cpu', or 'reference' to run the graph with NumPy, op by op (default: NUMSTAX_BACKEND).
+    """
+    options = {"strict": strict, "static_argnames": static_argnames, "backend": backend}
+    if backend not in (None, "cpu", "reference"):
+        raise ValueError(f"backend must be 'cpu' or 'reference', got {backend!r}")
+    if function is None:
+        return lambda f: Jitted(f, **options)  # type: ignore[arg-type]
+    return Jitted(function, **options)  # type: ignore[arg-type]
+
+
+def make_graph(function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> Graph:
+    """The graph that tracing `function` with these arguments records; nothing is compiled."""
+    guard = Guard(tuple(args), kwargs or {}, frozenset())
+    return trace(function, guard.args, guard.kwargs).graph

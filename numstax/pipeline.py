@@ -1,0 +1,104 @@
+"""The pipeline: one ordered list of named passes from Graph to Plan.
+
+A Graph enters; a Region leaves: the graph, schedule, programs and plan, and how long each pass took.  Each
+pass is a function from values to one value.  With NUMSTAX_LOG=passes each prints what it changed; with
+NUMSTAX_CHECK=2 what it made is verified (1: only what is about to be printed as code).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numstax.cpu_emit.emit import Emitted, emit
+from numstax.ir.graph import Graph
+from numstax.ir.loops import Extern, Schedule
+from numstax.ir.show import show
+from numstax.ir.verify import verify_graph
+from numstax.ir.verify_loops import verify_schedule
+from numstax.knobs import Knobs
+from numstax.program import Plan
+from numstax.schedule.fuse import fuse
+from numstax.schedule.lower import lower
+from numstax.schedule.plan import plan
+from numstax.tiles.cpu import tile
+from numstax.trace.tracer import trace
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """All that is known of one graph on its way to code; passes fill the fields in order.
+
+    `times` : (name of the pass, seconds).
+    """
+
+    graph: Graph
+    schedule: Schedule | None = None
+    emitted: tuple[Emitted | Extern, ...] = ()
+    plan: Plan | None = None
+    times: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """`run` makes the new value of the Region's field `makes`."""
+
+    name: str
+    makes: str
+    run: Callable[[Region, Knobs], object]
+
+
+PASSES = (
+    Pass("lower", "schedule", lambda r, knobs: lower(r.graph)),
+    Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r))),
+    Pass("tile", "schedule", lambda r, knobs: tile(_schedule(r))),
+    Pass("emit", "emitted", lambda r, knobs: emit(_schedule(r), knobs.parallel_threshold)),
+    Pass("plan", "plan", lambda r, knobs: plan(r.graph, _schedule(r), r.emitted)),
+)
+
+
+def _schedule(region: Region) -> Schedule:
+    assert region.schedule is not None
+    return region.schedule
+
+
+def compile_graph(graph: Graph, knobs: Knobs) -> Region:
+    """Run all passes.  Raises VerifyError when a pass made something inconsistent and checks are on."""
+    region = Region(graph)
+    if knobs.check:
+        verify_graph(graph)
+    for step in PASSES:
+        start = time.perf_counter()
+        made = step.run(region, knobs)
+        seconds = time.perf_counter() - start
+        if "passes" in knobs.log:
+            _report(step, getattr(region, step.makes), made, seconds)
+        region = replace(region, times=(*region.times, (step.name, seconds)), **{step.makes: made})
+        if isinstance(made, Schedule) and (knobs.check >= 2 or (knobs.check and step.name == "tile")):
+            verify_schedule(made)
+    return region
+
+
+def build(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any] | None = None, knobs: Knobs | None = None
+) -> Region:
+    """Trace `function` for these arguments and run all passes: everything before machine code."""
+    return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs())
+
+
+def _report(step: Pass, before: object, made: object, seconds: float) -> None:
+    old, new = display(before), display(made)
+    body = "(unchanged)" if old == new else new
+    sys.stderr.write(f"--- {step.name}, {seconds * 1e3:.1f} ms\n{body}\n")
+
+
+def display(value: object) -> str:
+    """A field of a Region as readable text."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return "\n".join(item.program.text if isinstance(item, Emitted) else show(item) for item in value)
+    return show(value)
