@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from numstax.hardware import Hardware
-from numstax.ir.index import Var, hint, product
+from numstax.ir.index import Index, Var, hint, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop
-from numstax.schedule.legality import reads_of, writes_of
 
 SMALL_WORK = 1 << 16
 """Element operations below which starting a kernel costs more than running it on one core."""
@@ -36,16 +35,23 @@ def too_large(first: Kernel, second: Kernel) -> str | None:
     return None
 
 
-def shared_elements(first: Sequence[Loop], second: Sequence[Loop], buffers: Mapping[str, Buffer]) -> int:
-    """Elements that the second need not fetch because the first has just read or written them."""
-    touched = reads_of(first)
-    for name, offsets in writes_of(first).items():
-        touched.setdefault(name, set()).update(offsets)
-    return sum(
-        hint(product(buffers[name].shape))
-        for name, offsets in reads_of(second).items()
-        if offsets & touched.get(name, set())
-    )
+def shared_elements(
+    first: Sequence[Loop], second: Sequence[Loop], outer: Sequence[Var], buffers: Mapping[str, Buffer]
+) -> int:
+    """Elements that the second need not fetch, because the first wrote them or reads them at the same point."""
+    written = {name for loop in first for name in loop.writes()}
+    read = {(name, _at_point(offset, outer)) for loop in first for name, offset in loop.loads()}
+    shared = {
+        name
+        for loop in second
+        for name, offset in loop.loads()
+        if name in written or (name, _at_point(offset, outer)) in read
+    }
+    return sum(hint(product(buffers[name].shape)) for name in shared)
+
+
+def _at_point(offset: Index, outer: Sequence[Var]) -> tuple[Index | None, ...]:
+    return tuple(stride_of(offset, var) for var in outer)
 
 
 def serial(outer: Sequence[Var], loops: Sequence[Loop], hardware: Hardware) -> bool:

@@ -23,7 +23,7 @@ from numstax.schedule.locals import localise, remove_dead
 from numstax.schedule.rewrite import Fresh
 
 SHARE = 4
-"""Kernels are fused when they share at least one element for so many iterations."""
+"""Kernels are fused when they share at least one element for so many iterations of the smaller."""
 CANDIDATES = 6
 """Earlier kernels that one is offered to, of each kind."""
 
@@ -107,11 +107,12 @@ class _Fuser:
         return written and (can_fail(a) or can_fail(b))
 
     def _pays(self, joined: Joined) -> bool:
-        both = (*joined.first, *joined.second)
-        if work(joined.outer, both) <= SMALL_WORK:
+        if work(joined.outer, (*joined.first, *joined.second)) <= SMALL_WORK:
             return True
-        largest = max(points((*joined.outer, *loop.inner)) for loop in both)
-        return SHARE * shared_elements(joined.first, joined.second, self.buffers) >= largest
+        smaller = min(
+            max(points((*joined.outer, *loop.inner)) for loop in loops) for loops in (joined.first, joined.second)
+        )
+        return SHARE * shared_elements(joined.first, joined.second, joined.outer, self.buffers) >= smaller
 
 
 def _name(group: Group) -> str:

@@ -48,14 +48,14 @@ def _union(a: Offsets, b: Offsets) -> Offsets:
     return {name: a.get(name, set()) | b.get(name, set()) for name in a.keys() | b.keys()}
 
 
-def point_of(offset: Index, outer: tuple[Var, ...]) -> tuple[Index, ...] | None:
-    """The outer point an offset belongs to, read off the offset alone; None when it cannot be.
+def point_of(offset: Index, outer: tuple[Var, ...]) -> tuple[tuple[Index, Index], ...] | None:
+    """How the outer point follows from an offset alone; None when it does not.
 
     Each variable v must be a digit of the offset in the base of the strides: ``offset // stride == v + c``, where
-    needed after removing higher digits.  Equal results for two offsets mean that equal elements are touched by
-    equal points only.
+    needed after removing higher digits.  The result holds stride and digit of each; equal results for two offsets
+    mean that equal elements are touched by equal points only.
     """
-    digits: list[Index] = []
+    digits: list[tuple[Index, Index]] = []
     for var in outer:
         stride = stride_of(offset, var)
         if stride is None or less(ZERO, stride) is not True:
@@ -65,7 +65,7 @@ def point_of(offset: Index, outer: tuple[Var, ...]) -> tuple[Index, ...] | None:
             digit = digit % var.extent
             if (digit - var).value is None:
                 return None
-        digits.append(digit)
+        digits.append((stride, digit))
     return tuple(digits)
 
 
