@@ -1,0 +1,182 @@
+"""Simplification of Graphs before lowering: only what keeps every bit of every result.
+
+A Graph enters; an equal one leaves, its nodes new.  One pass over the nodes in topological order: views of
+views are composed, lossless casts and selections by constants removed, constants folded.  Floating-point
+identities that fail for NaN, infinities or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from numstax import dtypes
+from numstax.ir.graph import Builder, Graph, Literal, Node, topological
+from numstax.ir.index import ONE, ZERO, as_index
+from numstax.ir.ops import ELEMENTWISE
+from numstax.ir.values import cast
+
+
+def simplify(graph: Graph) -> Graph:
+    rewriter = _Rewriter()
+    made: dict[Node, Node] = {}
+    for node in topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)]):
+        made[node] = rewriter.node(node, tuple(made[a] for a in node.args))
+    outputs = tuple(replace(out, node=made[out.node]) for out in graph.outputs)
+    return replace(graph, outputs=outputs, writes=tuple((k, made[node]) for k, node in graph.writes))
+
+
+@cache
+def lossless(source: np.dtype, target: np.dtype) -> bool:
+    """Does `target` hold every value of `source`?"""
+    kinds = dtypes.kind(source) + dtypes.kind(target)
+    if source == target or kinds[0] == "b":
+        return True
+    if kinds[0] in "iu" and kinds[1] in "biu":
+        return np.can_cast(source, target, "safe")
+    if kinds[1] in "biu" or kinds == "cf":
+        return False
+    # np.can_cast calls int64 -> float64 and int8 -> float8 safe
+    wide = _precision(target)
+    if kinds[0] in "iu":
+        return 8 * source.itemsize - (kinds[0] == "i") <= int(wide.nmant) + 1
+    narrow = _precision(source)
+    return bool(narrow.nmant <= wide.nmant and narrow.maxexp <= wide.maxexp and narrow.minexp >= wide.minexp)
+
+
+def _precision(dtype: np.dtype) -> Any:
+    return ml_dtypes.finfo(np.empty(0, dtype).real.dtype)  # type: ignore[no-untyped-call]
+
+
+def _uniform(node: Node) -> Node | None:
+    """The 0-d node of which `node` repeats the value."""
+    if not node.shape:
+        return node
+    return node.args[0] if node.op == "broadcast_to" and not node.args[0].shape else None
+
+
+def _constant(node: Node) -> np.generic | None:
+    """The value, when every element is the same constant."""
+    source = _uniform(node)
+    return source.attr("value").value if source is not None and source.op == "constant" else None
+
+
+class _Rewriter:
+    """Makes the simplest known node for an operation; arguments are already simplified."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.rules: dict[str, Callable[..., Node | None]] = {
+            "reshape": self.reshape,
+            "transpose": self.transpose,
+            "broadcast_to": self.broadcast_to,
+            "slice": self.slice,
+            "cast": self.cast,
+            "bitcast": self.bitcast,
+            "where": self.where,
+        }
+
+    def node(self, node: Node, args: tuple[Node, ...]) -> Node:
+        rule = self.rules.get(node.op)
+        found = rule(node, *args) if rule is not None else None
+        if found is None and node.op in ELEMENTWISE:
+            found = self.fold(node, args)
+        return self.same(node, args) if found is None else found
+
+    def same(self, node: Node, args: tuple[Node, ...], **changed: Any) -> Node:
+        """`node` with other arguments and attributes."""
+        attrs = {**dict(node.attrs), **changed}
+        return self.builder.node(node.op, args, node.shape, node.dtype, origin=node.origin, **attrs)
+
+    def constant(self, node: Node, value: np.ndarray) -> Node:
+        """A node like `node` with one value everywhere."""
+        made = self.builder.node("constant", (), (), node.dtype, node.origin, value=Literal.of(value, node.dtype))
+        return self.spread(node, made)
+
+    def spread(self, node: Node, source: Node) -> Node:
+        """`source`, which is 0-d, with the shape of `node`."""
+        return (
+            self.builder.node("broadcast_to", (source,), node.shape, source.dtype, node.origin)
+            if node.shape
+            else source
+        )
+
+    # --- rules: the node, its new arguments -> what to use instead ---
+
+    def reshape(self, node: Node, x: Node) -> Node | None:
+        if node.shape == x.shape:
+            return x
+        uniform = _uniform(x)
+        if uniform is not None:
+            return self.spread(node, uniform)
+        return self.reshape(node, x.args[0]) or self.same(node, x.args) if x.op == "reshape" else None
+
+    def transpose(self, node: Node, x: Node) -> Node | None:
+        axes = node.attr("axes")
+        source = x
+        if x.op == "transpose":
+            source, axes = x.args[0], tuple(x.attr("axes")[axis] for axis in axes)
+        if axes == tuple(range(len(axes))):
+            return source
+        uniform = _uniform(x)
+        if uniform is not None:
+            return self.spread(node, uniform)
+        return self.same(node, (source,), axes=axes)
+
+    def broadcast_to(self, node: Node, x: Node) -> Node | None:
+        if node.shape == x.shape:
+            return x
+        return self.same(node, x.args) if x.op == "broadcast_to" else None
+
+    def slice(self, node: Node, x: Node) -> Node | None:
+        starts, steps = (tuple(map(as_index, node.attr(name))) for name in ("starts", "steps"))
+        uniform = _uniform(x)
+        if uniform is not None:
+            return self.spread(node, uniform)
+        source = x
+        if x.op == "slice":
+            outer = list(zip(map(as_index, x.attr("starts")), map(as_index, x.attr("steps")), strict=True))
+            starts = tuple(a + start * step for start, (a, step) in zip(starts, outer, strict=True))
+            steps = tuple(step * inner for inner, (_, step) in zip(steps, outer, strict=True))
+            source = x.args[0]
+        walks = zip(starts, steps, node.shape, strict=True)
+        if node.shape == source.shape and all(a is ZERO and (s is ONE or n is ONE) for a, s, n in walks):
+            return source
+        return self.same(node, (source,), starts=starts, steps=steps)
+
+    def cast(self, node: Node, x: Node) -> Node | None:
+        if node.dtype == x.dtype:
+            return x
+        if x.op == "cast" and self.skips(x.args[0].dtype, x.dtype, node.dtype):
+            return self.cast(node, x.args[0]) or self.same(node, x.args)
+        value = _constant(x)
+        if value is not None:
+            with np.errstate(all="ignore"):
+                return self.constant(node, cast(np.asarray(value), node.dtype))
+        return None
+
+    def skips(self, source: np.dtype, middle: np.dtype, target: np.dtype) -> bool:
+        """Is a cast to `middle` and on to `target` the cast to `target`?"""
+        # a float outside the integer's range becomes what the machine makes of it
+        undefined = dtypes.kind(middle) in "fc" and dtypes.kind(target) in "iu" and not lossless(source, target)
+        return lossless(source, middle) and not undefined
+
+    def bitcast(self, node: Node, x: Node) -> Node | None:
+        return x if node.dtype == x.dtype else None
+
+    def where(self, node: Node, condition: Node, yes: Node, no: Node) -> Node | None:
+        value = _constant(condition)
+        return None if value is None else yes if value else no
+
+    def fold(self, node: Node, args: tuple[Node, ...]) -> Node | None:
+        """An elementwise operation on constants."""
+        values = [_constant(arg) for arg in args]
+        if any(value is None for value in values):
+            return None
+        with np.errstate(all="ignore"):
+            return self.constant(node, np.asarray(ELEMENTWISE[node.op].reference(*map(np.asarray, values))))
