@@ -83,8 +83,6 @@ class Guard:
     ) -> None:
         self.conditions: list[str] = []
         self.leaves: list[str] = []
-        self.values: list[Any] = []
-        """The leaves of this call, ready for tracing: odd arrays are copies."""
         self.odd: set[str] = set()
         """The leaves that are copies."""
         self.kept: list[object] = []
@@ -93,8 +91,16 @@ class Guard:
         self._call = f"len(args) == {len(args)} and " + (
             f"kwargs.keys() == {set(kwargs)!r}" if kwargs else "not kwargs"
         )
-        self.args = [self._take(f"args[{k}]", v, k in static) for k, v in enumerate(args)]
-        self.kwargs = {k: self._take(f"kwargs[{k!r}]", v, k in static) for k, v in kwargs.items()}
+        self._given = (
+            [self._take(f"args[{k}]", v, k in static) for k, v in enumerate(args)],
+            {k: self._take(f"kwargs[{k!r}]", v, k in static) for k, v in kwargs.items()},
+        )
+
+    def given(self) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of this call, ready for tracing: odd arrays are copies.  The guard forgets them."""
+        given = self._given
+        del self._given
+        return given
 
     def _take(self, path: str, value: Any, static: bool = False) -> Any:
         """Guard the value at `path`; what the tracer is given for it."""
@@ -135,7 +141,6 @@ class Guard:
 
     def _leaf(self, path: str, value: Any) -> Any:
         self.leaves.append(path)
-        self.values.append(value)
         return value
 
     def _type(self, path: str, kind: type) -> None:
@@ -170,15 +175,17 @@ class Guard:
         self.names |= names
         self.conditions.append(text)
 
-    def writes(self, inputs: Sequence[str], arrays: Iterable[int], written: Iterable[int]) -> None:
-        """The compiled code writes to some of its inputs (given as expressions): those must be writeable, and share
-        no memory with another array."""
+    def writes(self, inputs: Sequence[str], arrays: Iterable[int], written: Iterable[int]) -> str:
+        """The compiled code writes to some of its inputs (given as expressions): those must be writeable.  Leaves an
+        expression that says whether one of them shares memory with another array, '' when none can."""
         written = set(written)
+        pairs = []
+        self.names["shares"] = np.may_share_memory
         for p in sorted(written):
             self.conditions.append(f"{inputs[p]}.flags.writeable")
-            for q in arrays:
-                if q != p and (q not in written or p < q):
-                    self.require(f"not shares({inputs[p]}, {inputs[q]})", shares=np.may_share_memory)
+            others = (q for q in arrays if q != p and (q not in written or p < q))
+            pairs += [f"shares({inputs[p]}, {inputs[q]})" for q in others]
+        return " or ".join(pairs)
 
     # --- the function -------------------------------------------------------------------------------
 

@@ -182,14 +182,14 @@ class Jitted:
     def _compile(self, guard: Guard) -> Artifact:
         knobs, host = process()
         start = time.perf_counter()
-        traced = trace(self.__wrapped__, guard.args, guard.kwargs, static_argnames=self._static_names)
+        traced = trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names)
         seconds = time.perf_counter() - start
         graph = traced.graph
         inputs = _inputs(traced, guard)
         written = [position for position, _ in graph.writes]
         if any(inputs[p] in guard.odd for p in written):
             raise TraceError("an argument that is written is not in native byte order or not aligned")
-        guard.writes(inputs, [k for k, spec in enumerate(graph.inputs) if spec.kind == "array"], written)
+        overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
             guard.require("holds()", holds=traced.holds)
         if (self._backend or knobs.backend) == "reference":
@@ -197,11 +197,14 @@ class Jitted:
         else:
             region = compile_graph(graph, knobs)
             assert region.plan is not None
-            run = launcher(region.plan, host)
-            source, call = run.source, run.call
+            launch = launcher(region.plan, host)
+            source, call = launch.source, launch.call
         self.compile_count += 1
         arguments = ", ".join(inputs)
-        enter = guard.enter(f"unflatten(call({arguments}))", call=call, unflatten=traced.unflatten)
+        run = f"unflatten(call({arguments}))"
+        if overlap:
+            run = f"plain(*args, **kwargs) if {overlap} else {run}"
+        enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self.__wrapped__)
         artifact = Artifact(guard, enter, region, arguments, source)
         self._log_compile(artifact, seconds, time.perf_counter() - start)
         return artifact
@@ -350,4 +353,4 @@ def jit(
 def make_graph(function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> Graph:
     """The graph that tracing `function` with these arguments records; nothing is compiled."""
     guard = Guard(tuple(args), kwargs or {}, frozenset())
-    return trace(function, guard.args, guard.kwargs).graph
+    return trace(function, *guard.given()).graph

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from numstax.dtypes import BFLOAT16
-from numstax.errors import UnsupportedArgumentError
 from numstax.guards import MISS, Guard, is_odd, key_of
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -97,8 +96,9 @@ def test_static_places_compare_values():
     assert enter((0.0,), {"scale": 2.0}) is True
     assert enter((-0.0,), {"scale": 2.0}) is MISS
     assert enter((0.0,), {"scale": 2.5}) is MISS
-    with pytest.raises(UnsupportedArgumentError, match="hashable"):
-        Guard((bytearray(),), {}, static)
+    key = object()
+    assert Guard((key,), {}, static).enter("True")((key,), {}) is True
+    assert Guard((key,), {}, static).enter("True")((object(),), {}) is MISS
 
 
 def test_leaves_are_found_again():
@@ -118,25 +118,32 @@ def test_odd_arrays_are_given_as_copies():
     assert is_odd(swapped)
     assert not is_odd(X[:, ::-1])
     guard = Guard((packed, swapped, X), {}, frozenset())
-    assert guard.odd == {0, 1}
-    for given in (guard.values, guard.enter(f"[{', '.join(guard.leaves)}]")((packed, swapped, X), {})):
+    assert guard.odd == {"plain_copy(args[0])", "plain_copy(args[1])"}
+    for given in (guard.given()[0], guard.enter(f"[{', '.join(guard.leaves)}]")((packed, swapped, X), {})):
         assert [a.dtype.str for a in given] == ["<f4", "<i2", "<f4"]
         assert not any(map(is_odd, given))
         assert [a.tolist() for a in given[:2]] == [[0, 1, 2, 3, 4]] * 2
 
 
-def test_written_leaves_must_be_writeable_and_alone():
-    guard = Guard((X, X + 1), {}, frozenset())
-    guard.writes([1])
-    enter = guard.enter("True")
-    base = np.zeros(20, np.float32)
-    assert enter((X, X + 1), {}) is True
-    assert enter((X, X), {}) is MISS
-    assert enter((base[:12].reshape(3, 4), base[8:].reshape(3, 4)), {}) is MISS
+def test_written_inputs_must_be_writeable():
+    guard = Guard((X, X + 1), {})
+    guard.writes(guard.leaves, [0, 1], [1])
     frozen = X + 1
     frozen.flags.writeable = False
-    assert enter((X, frozen), {}) is MISS
+    assert guard.enter("True")((X, X), {}) is True
+    assert guard.enter("True")((X, frozen), {}) is MISS
     assert "writeable" in guard.failing((X, frozen), {})
+
+
+def test_shared_memory_is_noticed():
+    guard = Guard((X, X, 1.0), {})
+    shared = guard.enter(guard.writes(guard.leaves, [0, 1], [1]))
+    base = np.zeros(20, np.float32)
+    assert shared((X, X + 1, 1.0), {}) is False
+    assert shared((X, X, 1.0), {}) is True
+    assert shared((base[:12].reshape(3, 4), base[8:].reshape(3, 4), 1.0), {}) is True
+    assert guard.writes(guard.leaves, [0, 1], []) == ""
+    assert guard.writes(guard.leaves, [0], [0]) == ""
 
 
 def test_failing_condition_shows_the_value_seen():
