@@ -10,6 +10,9 @@ What program text may name besides builtins and `math`:
   int8 .. uint64, float32, float64, complex64, complex128, boolean    typed conversions
   scratch_<dtype>(scratch, byte_offset)    pointer into the scratch memory, to that dtype's storage type
   offset_<dtype>(pointer, elements)        pointer moved by a number of elements
+  transpose_<dtype>(to, to_pitch, source, source_pitch)
+                                           to[i*to_pitch + j] = source[j*source_pitch + i] for i, j < n, where n is
+                                           16, or 8 for elements of 8 bytes (dtypes of at most 8 bytes)
   the names in `program.intrinsics`        scalar functions given as data, expanded at each call
 
 Compiling holds Numba's process-wide lock, so any thread may call; a fork waits for a compile in progress
@@ -182,7 +185,40 @@ def _pointer_helpers() -> dict[str, object]:
         for prefix, base in (("scratch", types.CPointer(types.uint8)), ("offset", pointer)):
             name = f"{prefix}_{dtypes.name(dtype)}"
             helpers[name] = _expanding(name, pointer, (base, types.int64), move)
+        if dtype.itemsize <= 8:
+            name = f"transpose_{dtypes.name(dtype)}"
+            parameters = (pointer, types.int64) * 2
+            helpers[name] = _expanding(name, types.void, parameters, partial(_transpose, dtype.itemsize))
     return helpers
+
+
+def _transpose(
+    itemsize: int, context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]
+) -> ir.Value:
+    """A square of vector registers: at each step, swap the off-diagonal halves of ever smaller squares."""
+    to, to_pitch, source, source_pitch = args
+    n = min(16, 64 // itemsize)
+    vector = ir.VectorType(ir.IntType(8 * itemsize), n)
+
+    def row(pointer: ir.Value, pitch: ir.Value, k: int) -> ir.Value:
+        at = builder.gep(pointer, [builder.mul(pitch, ir.Constant(pitch.type, k))], inbounds=True)
+        return builder.bitcast(at, vector.as_pointer())
+
+    rows = [builder.load(row(source, source_pitch, k), align=itemsize) for k in range(n)]
+    half = n // 2
+    while half:
+        low, high = (
+            ir.Constant(ir.VectorType(ir.IntType(32), n), [k + (n - half if k & half else 0) for k in range(n)]),
+            ir.Constant(ir.VectorType(ir.IntType(32), n), [k + (n if k & half else half) for k in range(n)]),
+        )
+        for k in range(n):
+            if not k & half:
+                a, b = rows[k], rows[k + half]
+                rows[k], rows[k + half] = (builder.shuffle_vector(a, b, mask) for mask in (low, high))
+        half //= 2
+    for k, value in enumerate(rows):
+        builder.store(value, row(to, to_pitch, k), align=itemsize)
+    return context.get_dummy_value()
 
 
 @cache
@@ -214,7 +250,7 @@ _CONVERSIONS = {
     "itrunc": "trunc",
 }
 _BUILDER = {
-    **{op: op for op in ("fadd", "fsub", "fmul", "fdiv", "fneg", "select")},
+    **{op: op for op in ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "select")},
     **{op: op for op in ("add", "sub", "mul", "shl", "lshr", "ashr", "xor")},
     "and": "and_",
     "or": "or_",
@@ -225,7 +261,10 @@ _FUNCTIONS = {
     **{op: op for op in ("fabs", "fma", "sqrt", "rint", "floor", "ceil", "trunc", "copysign", "ctpop", "ctlz")},
     "fmaximum": "maximum",
     "fminimum": "minimum",
+    "fmaximum_nsz": "maximum",
+    "fminimum_nsz": "minimum",
 }
+_UNSIGNED_ZERO = ("fmaximum_nsz", "fminimum_nsz")
 
 
 def _llvm_type(name: str) -> ir.Type:
@@ -269,4 +308,5 @@ def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[i
     if op == "ctlz":
         operands = [*operands, ir.Constant(ir.IntType(1), 0)]
     signature = ir.FunctionType(kind, [v.type for v in operands])
-    return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature), operands)
+    function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature)
+    return builder.call(function, operands, fastmath=("nsz",) if op in _UNSIGNED_ZERO else ())

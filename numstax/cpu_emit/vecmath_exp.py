@@ -1,0 +1,127 @@
+"""exp, exp2, expm1 and what follows from them: expit, sinh, cosh, tanh.
+
+e**x = 2**n * e**r with n = rint(x / ln 2) and |r| <= ln 2 / 2; r is exact to a second-order term because
+ln 2 is subtracted in two pieces with fused multiply-adds.  (e**r - 1 - r) / r**2 is a polynomial, so that
+e**r - 1 keeps its relative accuracy near 0 and the hyperbolic functions can be built on it.
+"""
+
+from __future__ import annotations
+
+from numstax.cpu_emit.vecmath_format import divide, exponent_field, format_of, round_scaled, scale_twice
+from numstax.cpu_emit.vecmath_record import Value, absolute, at_least, at_most, copysign, fma, polynomial, where
+
+LOG2_E = 1.4426950408889634
+LN_2 = {"f32": (0.6931472, -1.9046542e-09), "f64": (0.6931471805599453, 2.3190468138462996e-17)}
+"""ln 2 rounded to the format, and the rest."""
+
+# (e**r - 1 - r) / r**2 on |r| <= 0.35; relative error of e**r: 2**-28 (f32), 2**-57.8 (f64)
+_EXP = {
+    "f32": (0.5, 0.16666512, 0.041666448, 0.008369662, 0.0013936638),
+    "f64": (
+        0.5000000000000014,
+        0.16666666666666685,
+        0.041666666666500624,
+        0.008333333333315068,
+        0.001388888895107113,
+        0.0001984126990196888,
+        2.4801485572080664e-05,
+        2.7557228954465078e-06,
+        2.7632895491311285e-07,
+        2.5114142371027438e-08,
+    ),
+}
+# the same with a small relative error of e**r - 1: 2**-31, 2**-55.4
+_EXPM1 = {
+    "f32": (0.5, 0.16666667, 0.041666474, 0.00833319, 0.0013934234, 0.00019959867),
+    "f64": (
+        0.5000000000000007,
+        0.16666666666666677,
+        0.04166666666656174,
+        0.008333333333320507,
+        0.0013888888936075714,
+        0.00019841269890311246,
+        2.4801500096111832e-05,
+        2.7557239133074373e-06,
+        2.762804179187803e-07,
+        2.511101079799488e-08,
+    ),
+}
+# beyond these the result is 0 and infinity
+_EXP_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
+# sinh and cosh are infinite beyond
+_SINH_LIMIT = {"f32": 89.6, "f64": 710.6}
+# beyond this e**-x cannot be seen next to 1
+_TANH_LIMIT = {"f32": 20.0, "f64": 44.0}
+
+
+def _reduce(x: Value) -> tuple[Value, Value]:
+    """r with x = n*ln 2 + r, and an integer whose low half is n + 2*bias."""
+    high, low = LN_2[x.dtype]
+    whole, n = round_scaled(x, LOG2_E, 2 * format_of(x).bias)
+    return fma(whole, -low, fma(whole, -high, x)), n
+
+
+def exp(x: Value) -> Value:
+    smallest, largest = _EXP_RANGE[x.dtype]
+    r, n = _reduce(at_least(at_most(x, largest), smallest))
+    return scale_twice(polynomial(r, (1.0, 1.0, *_EXP[x.dtype])), n)
+
+
+def expm1_reduced(x: Value, low: Value) -> tuple[Value, Value]:
+    """m and n with e**(x + low) = (1 + m) * 2**(n - 2*bias), where low is below the last place of x."""
+    r, n = _reduce(x)
+    r = r + low
+    return fma(r * r, polynomial(r, _EXPM1[x.dtype]), r), n
+
+
+def quarter_expm1(x: Value) -> tuple[Value, Value]:
+    """(e**x - 1) / 4 for x >= -44 and a correction; it does not overflow before sinh does.
+
+    What the reduction rounds off is added with the second-order terms, so that cancellation in e**x - 1
+    does not enlarge it.
+    """
+    high, low = LN_2[x.dtype]
+    x = at_most(x, _SINH_LIMIT[x.dtype])
+    whole, n = round_scaled(x, LOG2_E, format_of(x).bias - 2)
+    exact, rest = fma(whole, -high, x), whole * -low
+    r = exact + rest
+    quarter = exponent_field(n, x.dtype)
+    first, second = fma(quarter, exact, quarter - 0.25), fma(r * r, polynomial(r, _EXPM1[x.dtype]), rest)
+    result = fma(quarter, second, first)
+    return result, fma(quarter, second, first - result)
+
+
+def expm1(x: Value) -> Value:
+    q, _ = quarter_expm1(at_least(x, -_TANH_LIMIT[x.dtype]))
+    return copysign(q * 4, x)
+
+
+def expit(x: Value) -> Value:
+    """1 / (1 + e**-x), with e**x above the fraction line for negative x so that nothing overflows."""
+    e = exp(-absolute(x))
+    d = e + 1
+    quotient, correction = divide(where(x < 0, e, 1.0), d, (1 - d) + e)
+    return quotient + correction
+
+
+def sinh(x: Value) -> Value:
+    """t/2 + t / (2*(t + 1)) with t = e**|x| - 1."""
+    q, low = quarter_expm1(absolute(x))
+    return copysign((q + q) + (q / (q + q + 0.5) + low * 4), x)
+
+
+def cosh(x: Value) -> Value:
+    q, _ = quarter_expm1(absolute(x))
+    half = q * 2 + 0.5
+    return half + half.like(0.25) / half
+
+
+def tanh(x: Value) -> Value:
+    """t / (t + 2) with t = e**(2|x|) - 1."""
+    q, _ = quarter_expm1(at_most(absolute(x) * 2, _TANH_LIMIT[x.dtype]))
+    d = q + 0.5
+    quotient, correction = divide(q, d, q - (d - 0.5))
+    return copysign(quotient + correction, x)
+
+
+UNARY = {"exp": exp, "expm1": expm1, "expit": expit, "sinh": sinh, "cosh": cosh, "tanh": tanh}
