@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +18,8 @@ from statistics import median
 from typing import Any
 
 from numstax.ir.graph import Graph, Node
-from numstax.ir.index import ZERO, Index, hint, product
-from numstax.ir.loops import Buffer, Extern, Kernel, Refusal, views_in
+from numstax.ir.handlers import bytes_moved, bytes_needed
+from numstax.ir.loops import Extern, Kernel, Refusal
 from numstax.jit import Artifact, Jitted, jit, process
 from numstax.runtime.launch import launcher
 
@@ -100,10 +100,10 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     sizes = {buffer.name: buffer for buffer in schedule.buffers}
     measured = _measure(artifact, args, kwargs)
     units = tuple(
-        Unit(name, _lines_of(unit), _unit_bytes(unit, sizes), seconds)
+        Unit(name, _lines_of(unit), bytes_moved(unit, sizes), seconds)
         for unit, (name, seconds) in zip(schedule.units, measured, strict=True)
     )
-    return Explanation(jitted.__name__, units, schedule.refusals, _needed(graph), graph)
+    return Explanation(jitted.__name__, units, schedule.refusals, bytes_needed(graph), graph)
 
 
 def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:
@@ -126,43 +126,6 @@ def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, f
 def _lines_of(unit: Kernel | Extern) -> tuple[str, ...]:
     origins = unit.origins if isinstance(unit, Kernel) else (unit.origin,) if unit.origin else ()
     return tuple(dict.fromkeys(map(str, origins)))
-
-
-def _unit_bytes(unit: Kernel | Extern, buffers: dict[str, Buffer]) -> int:
-    """Bytes read and written, each element once.  A load touches no more elements than its loop has points."""
-    if isinstance(unit, Extern):
-        views = [*views_in((unit.args, unit.kwargs)), *((unit.out,) if unit.out else ())]
-        read = sum(_elements(v.shape, v.strides) * buffers[v.buffer].dtype.itemsize for v in views)
-        return read + sum(_buffer_bytes(buffers[name]) for name in unit.results)
-    touched: dict[tuple[str, bool], int] = defaultdict(int)
-    for loop in unit.loops:
-        points = hint(product(v.extent for v in (*unit.outer, *loop.inner)))
-        for name in loop.reads():
-            touched[name, False] += points
-        for name in loop.writes():
-            touched[name, True] += points
-    own = {b.name: b for b in unit.buffers if b.kind != "local"}
-    return sum(min(n * own[b].dtype.itemsize, _buffer_bytes(own[b])) for (b, _), n in touched.items() if b in own)
-
-
-def _elements(shape: Iterable[Index], strides: Iterable[Index]) -> int:
-    """Elements in memory: broadcast axes count once."""
-    return hint(product(n for n, s in zip(shape, strides, strict=True) if s is not ZERO))
-
-
-def _buffer_bytes(buffer: Buffer) -> int:
-    return _elements(buffer.shape, buffer.strides) * buffer.dtype.itemsize
-
-
-def _needed(graph: Graph) -> int:
-    used = {node.attr("position") for node in graph.nodes() if node.op == "input"}
-    read = sum(
-        _elements(spec.shape, spec.strides) * spec.dtype.itemsize
-        for k, spec in enumerate(graph.inputs)
-        if k in used and spec.kind == "array"
-    )
-    made = [o.node for o in graph.outputs if o.alias is None] + [node for _, node in graph.writes]
-    return read + sum(hint(product(n.shape)) * n.dtype.itemsize for n in made)
 
 
 def _size(nbytes: int) -> str:

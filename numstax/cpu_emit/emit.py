@@ -20,9 +20,9 @@ from numstax.cpu_emit.scalars import find
 from numstax.cpu_emit.text import Text
 from numstax.cpu_emit.transpose import print_tiles
 from numstax.dtypes import name
-from numstax.ir.index import ZERO, Index, bounds, hint, product
+from numstax.ir.handlers import work
+from numstax.ir.index import ZERO, Index, bounds, hint
 from numstax.ir.loops import Extern, Kernel, Schedule
-from numstax.ir.ops import ELEMENTWISE
 from numstax.knobs import Knobs
 from numstax.program import Emitted, Intrinsic, Program
 
@@ -59,18 +59,6 @@ def _is_small(unit: Kernel | Extern, threshold: int) -> bool:
         return False
     most = bounds(work(unit))[1]
     return most is not None and most < threshold
-
-
-def work(kernel: Kernel) -> Index:
-    """Elementary operations: one for each access, and those of the table for each instruction."""
-    points = product(v.extent for v in kernel.outer)
-    total = ZERO
-    for loop in kernel.loops:
-        once = len(loop.effects)
-        for instr in loop.body:
-            once += ELEMENTWISE[instr.op].flops if instr.op in ELEMENTWISE else instr.op == "load"
-        total = total + points * product(v.extent for v in loop.inner) * once
-    return total
 
 
 def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[str]]) -> Emitted:
