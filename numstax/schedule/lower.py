@@ -52,7 +52,7 @@ class _Lowering:
                 place = Place(name, self.sites.buffers[name].strides)
                 self.sites.units[copy] = [self.sites.assign(node.shape, place, lambda v, at, n=node: v.value(n, at))]
             writes.append((position, name))
-        units = tuple(unit for root in self.over.order() for unit in self.sites.units[root])
+        units = tuple(self.sites.current(unit) for root in self.over.order() for unit in self.sites.units[root])
         outputs = tuple(None if n is None else self.sites.places[n].buffer for n in self.targets.outputs)
         return Schedule(units, tuple(self.sites.buffers.values()), outputs, tuple(writes))
 

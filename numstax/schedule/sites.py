@@ -70,6 +70,12 @@ class Sites:
         sizes = {name: b.dtype.itemsize for name, b in self.buffers.items()}
         return make_kernel(*simplify(outer, (loop,), sizes, self.fresh), self.buffers)
 
+    def current(self, unit: Unit) -> Unit:
+        """The unit with its buffers as they are now."""
+        if isinstance(unit, Extern):
+            return unit
+        return replace(unit, buffers=tuple(self.buffers[b.name] for b in unit.buffers))
+
     def reads_only_own(self, unit: Unit, buffer: str) -> bool:
         """Does every iteration read no other element of `buffer` than the one it writes?"""
         if isinstance(unit, Extern):

@@ -1,0 +1,168 @@
+"""Reduction splitting: a reduction with too few results for the cores becomes two kernels (section 9.4).
+
+Enters: a fused Schedule.  Leaves: a Schedule in which the slowest inner variable of such a reduction runs in
+P parts that are outer points of a first kernel; a second kernel combines the P partial results, reduces what is
+left over when P does not divide the extent, and does what followed the reduction.  P is chosen by the sizes
+seen at capture and is right for all sizes; it does not depend on the machine, so results do not either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.hardware import Hardware, host
+from numstax.ir.index import ZERO, Index, Var, as_index, contiguous_strides, hint, product
+from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
+from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
+from numstax.schedule.kernels import Unit, make_kernel
+from numstax.schedule.record import Recorder
+from numstax.schedule.rewrite import Fresh, canonical, substitute_vars
+from numstax.schedule.views import flatten
+
+PARTS = 64
+"""Outer points of the first kernel, at most."""
+PART = 1 << 14
+"""Elements in one part, at least."""
+PLACES = ("argmax", "argmin")
+
+
+def split(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
+    hardware = hardware or host()
+    splitter = _Splitter(schedule)
+    units: list[Unit] = []
+    for unit in schedule.units:
+        parts = _parts(unit, hardware) if isinstance(unit, Kernel) else None
+        units += [unit] if parts is None or not isinstance(unit, Kernel) else splitter.split(unit, parts)
+    for k, unit in enumerate(units):
+        if isinstance(unit, Kernel):
+            outer, loops = canonical(unit.outer, unit.loops)
+            units[k] = replace(unit, outer=outer, loops=loops)
+    return replace(schedule, units=tuple(units), buffers=tuple(splitter.buffers.values()))
+
+
+def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
+    """How many parts to reduce in; None when the kernel has enough outer points, or cannot be split."""
+    first, *rest = kernel.loops
+    outer = points(kernel.outer)
+    if not first.inner or any(loop.inner for loop in rest) or outer >= TASKS_PER_CORE * hardware.cores:
+        return None
+    reductions = [e for e in first.effects if isinstance(e, Reduce)]
+    if not reductions or not all(isinstance(e, Reduce | Store) for e in first.effects):
+        return None
+    if any(e.value_buffer is not None or e.position_in is not None for e in reductions):
+        return None
+    extent = first.inner[0].extent
+    if extent.value is None and any(e.op in PLACES for e in reductions):
+        # a part without elements has no position
+        return None
+    most = min(PARTS // max(outer, 1), hint(extent), outer * points(first.inner) // PART)
+    if most < 2 or work(kernel.outer, kernel.loops) <= SMALL_WORK:
+        return None
+    # a divisor needs no remainder
+    return next((p for p in range(most, most // 2, -1) if hint(extent) % p == 0), most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """The partial results of one reduction: `values`, and for argmax and argmin `positions`."""
+
+    values: Buffer
+    positions: Buffer | None
+
+
+Partials = dict[int, _Partial]
+"""By position in the effects of the loop."""
+
+
+class _Splitter:
+    def __init__(self, schedule: Schedule) -> None:
+        self.buffers = {b.name: b for b in schedule.buffers}
+        self.fresh = Fresh("s")
+        self.names = Fresh("partial")
+
+    def split(self, kernel: Kernel, parts: int) -> list[Unit]:
+        first, *rest = kernel.loops
+        along = first.inner[0]
+        size = along.extent // parts
+        left = along.extent - size * parts
+        shape = (*(v.extent for v in kernel.outer), as_index(parts if left is ZERO else parts + 1))
+        partials = {k: self._partial(e, shape) for k, e in enumerate(first.effects) if isinstance(e, Reduce)}
+        part, step = self.fresh.var(as_index(parts)), self.fresh.var(size)
+        reduced = self._reduce(first, step, size * part + step, kernel.outer, as_index(part), partials)
+        units: list[Unit] = [make_kernel((*kernel.outer, part), (reduced,), self.buffers)]
+        last: list[Loop] = []
+        if left is not ZERO:
+            step = self.fresh.var(left)
+            position = size * parts + step
+            last.append(self._reduce(first, step, position, kernel.outer, as_index(parts), partials))
+        last += self._combine(first, kernel.outer, shape, partials)
+        units.append(make_kernel(kernel.outer, (*last, *rest), self.buffers))
+        return units
+
+    def _partial(self, effect: Reduce, shape: tuple[Index, ...]) -> _Partial:
+        wide = dtypes.compute(effect.dtype)
+        values = self._temp(effect.dtype if effect.op in PLACES else wide, shape)
+        return _Partial(values, self._temp(dtypes.INT64, shape) if effect.op in PLACES else None)
+
+    def _temp(self, dtype: np.dtype, shape: tuple[Index, ...]) -> Buffer:
+        name = self.names.name()
+        self.buffers[name] = Buffer(name, dtype, shape, contiguous_strides(shape), "temp")
+        return self.buffers[name]
+
+    def _reduce(
+        self, loop: Loop, step: Var, position: Index, outer: tuple[Var, ...], row: Index, partials: Partials
+    ) -> Loop:
+        """`loop` over a part of its slowest variable, its results going to element `row` of the partials."""
+        recorder = Recorder(loop.body)
+        effects: list[Effect] = []
+        for k, effect in enumerate(loop.effects):
+            if k in partials:
+                assert isinstance(effect, Reduce)
+                effect = self._to_partial(effect, partials[k], outer, row, recorder)
+            effects.append(effect)
+        new = Loop(loop.inner, recorder.body(), tuple(effects))
+        return substitute_vars(new, {loop.inner[0]: position}, (step, *loop.inner[1:]))
+
+    def _to_partial(
+        self, effect: Reduce, partial: _Partial, outer: tuple[Var, ...], row: Index, recorder: Recorder
+    ) -> Reduce:
+        offset = flatten((*map(as_index, outer), row), partial.values.shape)
+        if partial.positions is not None:
+            places = partial.positions.name
+            return replace(
+                effect, buffer=places, offset=offset, value_buffer=partial.values.name, value_offset=offset
+            )
+        value, dtype = effect.value, partial.values.dtype
+        if recorder.dtype(value) != dtype:
+            value = recorder.op("cast", (value,), dtype)
+        return replace(effect, value=value, buffer=partial.values.name, offset=offset, dtype=dtype)
+
+    def _combine(self, loop: Loop, outer: tuple[Var, ...], shape: tuple[Index, ...], partials: Partials) -> list[Loop]:
+        """Reduce the partial results to what the loop was to give."""
+        part = self.fresh.var(shape[-1])
+        offset = flatten(tuple(map(as_index, (*outer, part))), shape)
+        recorder, narrow = Recorder(), Recorder()
+        effects: list[Effect] = []
+        stores: list[Effect] = []
+        for k, partial in partials.items():
+            effect = loop.effects[k]
+            assert isinstance(effect, Reduce)
+            value = recorder.load(partial.values.name, offset, partial.values.dtype)
+            if partial.positions is not None:
+                place = recorder.load(partial.positions.name, offset, dtypes.INT64)
+                effects.append(replace(effect, value=value, position=None, position_in=place))
+            elif partial.values.dtype == effect.dtype:
+                effects.append(replace(effect, value=value))
+            else:
+                total = self._temp(partial.values.dtype, ())
+                self.buffers[total.name] = replace(total, kind="local")
+                effects.append(
+                    replace(effect, value=value, buffer=total.name, offset=ZERO, dtype=total.dtype)
+                )
+                wide = narrow.load(total.name, ZERO, total.dtype)
+                stores.append(Store(effect.buffer, effect.offset, narrow.op("cast", (wide,), effect.dtype)))
+        loops = [Loop((part,), recorder.body(), tuple(effects))]
+        return loops + [Loop((), narrow.body(), tuple(stores))] if stores else loops
