@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +21,7 @@ from numstax.ir.graph import Graph, Node
 from numstax.ir.handlers import bytes_moved, bytes_needed
 from numstax.ir.loops import Extern, Kernel, Refusal
 from numstax.jit import Artifact, Jitted, jit, process
+from numstax.program import Emitted
 from numstax.runtime.launch import launcher
 
 RUNS = 5
@@ -28,7 +29,7 @@ RUNS = 5
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A kernel or extern call: bytes it reads and writes (each element once), and median seconds of its runs."""
+    """A program or extern call: bytes its kernels read and write, and the median of the seconds it took."""
 
     name: str
     lines: tuple[str, ...]
@@ -58,7 +59,7 @@ class Explanation:
         if self.reason:
             yield f"{self.name} runs as plain NumPy: {self.reason}"
             return
-        yield f"{self.name}: {len(self.units)} kernel{'s' * (len(self.units) != 1)} and extern calls"
+        yield f"{self.name}: {len(self.units)} compiled or library call{'s' * (len(self.units) != 1)}"
         width = max((len(unit.name) for unit in self.units), default=0)
         for unit in self.units:
             rate = f", {unit.nbytes / unit.seconds / 1e9:.1f} GB/s" if unit.seconds else ""
@@ -98,12 +99,13 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
         return Explanation(jitted.__name__, reason=artifact.reason or "the reference backend runs op by op")
     graph, schedule = artifact.region.graph, artifact.region.schedule
     sizes = {buffer.name: buffer for buffer in schedule.buffers}
-    measured = _measure(artifact, args, kwargs)
-    units = tuple(
-        Unit(name, _lines_of(unit), bytes_moved(unit, sizes), seconds)
-        for unit, (name, seconds) in zip(schedule.units, measured, strict=True)
-    )
-    return Explanation(jitted.__name__, units, schedule.refusals, bytes_needed(graph), graph)
+    left = iter(schedule.units)
+    units = []
+    for item, (name, seconds) in zip(artifact.region.emitted, _measure(artifact, args, kwargs), strict=True):
+        run = list(islice(left, item.units if isinstance(item, Emitted) else 1))
+        lines = tuple(dict.fromkeys(line for unit in run for line in _lines_of(unit)))
+        units.append(Unit(name, lines, sum(bytes_moved(unit, sizes) for unit in run), seconds))
+    return Explanation(jitted.__name__, tuple(units), schedule.refusals, bytes_needed(graph), graph)
 
 
 def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:
@@ -123,9 +125,9 @@ def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, f
     return [(name, median(t)) for (name, _), t in zip(marks, zip(*times, strict=True), strict=True)]
 
 
-def _lines_of(unit: Kernel | Extern) -> tuple[str, ...]:
+def _lines_of(unit: Kernel | Extern) -> list[str]:
     origins = unit.origins if isinstance(unit, Kernel) else (unit.origin,) if unit.origin else ()
-    return tuple(dict.fromkeys(map(str, origins)))
+    return list(map(str, origins))
 
 
 def _size(nbytes: int) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from numstax.cpu_emit.emit import Emitted, emit
 from numstax.ir.graph import Graph
 from numstax.ir.loops import Extern, Schedule
+from numstax.ir.rewrite import simplify
 from numstax.ir.show import show
 from numstax.ir.verify import verify_graph
 from numstax.ir.verify_loops import verify_schedule
@@ -24,6 +25,7 @@ from numstax.program import Plan
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
+from numstax.schedule.split import split
 from numstax.tiles.cpu import tile
 from numstax.trace.tracer import trace
 
@@ -52,8 +54,10 @@ class Pass:
 
 
 PASSES = (
+    Pass("simplify", "graph", lambda r, knobs: simplify(r.graph)),
     Pass("lower", "schedule", lambda r, knobs: lower(r.graph)),
     Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r))),
+    Pass("split", "schedule", lambda r, knobs: split(_schedule(r))),
     Pass("tile", "schedule", lambda r, knobs: tile(_schedule(r))),
     Pass("emit", "emitted", lambda r, knobs: emit(_schedule(r), knobs.parallel_threshold)),
     Pass("plan", "plan", lambda r, knobs: plan(r.graph, _schedule(r), r.emitted)),
@@ -68,8 +72,6 @@ def _schedule(region: Region) -> Schedule:
 def compile_graph(graph: Graph, knobs: Knobs) -> Region:
     """Run all passes.  Raises VerifyError when a pass made something inconsistent and checks are on."""
     region = Region(graph)
-    if knobs.check:
-        verify_graph(graph)
     for step in PASSES:
         start = time.perf_counter()
         made = step.run(region, knobs)
@@ -77,8 +79,8 @@ def compile_graph(graph: Graph, knobs: Knobs) -> Region:
         if "passes" in knobs.log:
             _report(step, getattr(region, step.makes), made, seconds)
         region = replace(region, times=(*region.times, (step.name, seconds)), **{step.makes: made})
-        if isinstance(made, Schedule) and (knobs.check >= 2 or (knobs.check and step.name == "tile")):
-            verify_schedule(made)
+        if knobs.check >= 2 or (knobs.check and step.name in ("simplify", "tile")):
+            _verify(made)
     return region
 
 
@@ -89,14 +91,23 @@ def build(
     return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs())
 
 
+def _verify(made: object) -> None:
+    if isinstance(made, Graph):
+        verify_graph(made)
+    elif isinstance(made, Schedule):
+        verify_schedule(made)
+
+
 def _report(step: Pass, before: object, made: object, seconds: float) -> None:
     old, new = display(before), display(made)
     body = "(unchanged)" if old == new else new
     sys.stderr.write(f"--- {step.name}, {seconds * 1e3:.1f} ms\n{body}\n")
 
 
-def display(value: object) -> str:
+def display(value: Graph | Schedule | Plan | tuple[Emitted | Extern, ...] | None) -> str:
     """A field of a Region as readable text."""
+    if isinstance(value, Plan):
+        return "\n".join(map(str, value.steps))
     if value is None:
         return ""
     if isinstance(value, tuple):
