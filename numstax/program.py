@@ -6,9 +6,12 @@ Sizes are Python expressions over size symbols (``"s0*128"``); a number is a spe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +148,27 @@ class Release:
 Step = Allocate | Call | ExternCall | Release
 
 
+VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
+    "index": lambda a, key: a[key],
+    "reshape": lambda a, shape: a.reshape(shape),
+    "transpose": lambda a, axes: a.transpose(axes),
+    "dtype": lambda a, name: a.view(name),
+    "real": lambda a, _: a.real,
+    "imag": lambda a, _: a.imag,
+    "broadcast_to": np.broadcast_to,
+    "diagonal": lambda a, places: np.diagonal(a, *places),
+    "window": lambda a, detail: sliding_window_view(a, *detail),
+}
+"""NumPy's view operations by name: (array, detail) -> view."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One output of the plan.
 
     source : name of an array, or of an argument for an alias.
-    views : NumPy operations that turn it into what the user gets, applied on the host in order:
-            ('index', key), ('reshape', shape), ('transpose', axes), ('dtype', name).
+    views : NumPy operations that turn it into what the user gets, applied on the host in order: pairs of a
+            name in `VIEWS` and its detail.
     scalar : give a NumPy scalar (``a[()]``), as NumPy's reductions do.
     """
 

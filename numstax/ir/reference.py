@@ -21,6 +21,7 @@ from numstax.ir.index import ONE, Index, IndexLike, Quotient, Ref, Remainder, Va
 from numstax.ir.loops import Buffer, BufferView, Extern, Instr, Kernel, Loop, Reduce, Scan, Schedule, Store
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity
 from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
+from numstax.program import VIEWS
 
 Array = np.ndarray
 Writes = list[tuple[int, Array]]
@@ -61,16 +62,8 @@ def _output(
     view = arguments[k] if source == "input" else outputs[k]
     for kind, detail in out.views:
         plain = map_tree(detail, lambda x: size_value(x, symbols) if isinstance(x, Index) else x)
-        view = _VIEWS[kind](view, plain)
+        view = VIEWS[kind](view, plain)
     return view
-
-
-_VIEWS: dict[str, Callable[[Array, Any], Array]] = {
-    "index": lambda a, key: a[key],
-    "reshape": lambda a, shape: a.reshape(shape),
-    "transpose": lambda a, axes: a.transpose(axes),
-    "dtype": lambda a, name: a.view(name),
-}
 
 
 def _checked(node: Node, value: Any, symbols: Symbols) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import VerifyError
 from numstax.program import (
+    VIEWS,
     Allocate,
     Argument,
     ArrayExpr,

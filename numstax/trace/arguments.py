@@ -53,7 +53,7 @@ class Arguments:
             return self._rebinder.rec.input(value, name)
         if type(value) in (float, complex) or isinstance(value, np.generic):
             return self._rebinder.rec.input(value, name)
-        if isinstance(value, tuple | list) and type(value) in (tuple, list) or hasattr(value, "_fields"):
+        if (isinstance(value, tuple | list) and type(value) in (tuple, list)) or hasattr(value, "_fields"):
             items = [self.take(v, f"{name}[{k}]") for k, v in enumerate(value)]
             if isinstance(value, list):
                 self._containers.append((name, items, list(items)))
@@ -128,9 +128,7 @@ class Branch:
 Tree = Leaf | Fixed | Branch
 
 
-def flatten(
-    value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[type], type]
-) -> Tree:
+def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[type], type]) -> Tree:
     """The tree of a result; `leaf` takes what is an output, `original` undoes the rebinding of classes."""
     found = leaf(value)
     if found is not None:

@@ -42,9 +42,31 @@ class Storage:
     fixed: str = ""
 
 
+Method = Callable[..., Any]
+
+
+def _method(function: Callable[..., Any]) -> Method:
+    return lambda self, *args, **kwargs: self.recorder.call(function, (self, *args), kwargs)
+
+
+def _binary(op: str) -> Method:
+    return lambda self, other: self.recorder.operator(op, self, other)
+
+
+def _reflected(op: str) -> Method:
+    return lambda self, other: self.recorder.operator(op, other, self)
+
+
+def _in_place(op: str) -> Method:
+    return lambda self, other: self.recorder.in_place(op, self, other)
+
+
+def _unary(op: str) -> Method:
+    return lambda self: self.recorder.operator(op, self)
+
+
 class TracedArray:
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]
     __slots__ = ("_read", "dtype", "is_scalar", "recorder", "sizes", "storage", "strides_in_elements", "views", "weak")
 
     def __init__(
@@ -198,8 +220,8 @@ class TracedArray:
     def __index__(self) -> int:
         return operator.index(self.value("a size, index or loop bound is the value")[()])
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-        return self.value("conversion to numpy.ndarray needs the value").astype(dtype or self.dtype)  # type: ignore[arg-type]
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.value("conversion to numpy.ndarray needs the value").astype(dtype or self.dtype)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)
@@ -242,6 +264,47 @@ class TracedArray:
     def __array_function__(self, function: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Any:
         return self.recorder.call(function, args, kwargs)
 
+    # --- operators ----------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _binary("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _binary("multiply"), _reflected("multiply"), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("divide"), _reflected("divide"), _in_place("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = (
+        _binary("floor_divide"),
+        _reflected("floor_divide"),
+        _in_place("floor_divide"),
+    )
+    __mod__, __rmod__, __imod__ = _binary("remainder"), _reflected("remainder"), _in_place("remainder")
+    __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
+    __lshift__, __rlshift__, __ilshift__ = _binary("left_shift"), _reflected("left_shift"), _in_place("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _binary("right_shift"), _reflected("right_shift"), _in_place("right_shift")
+    __and__, __rand__, __iand__ = _binary("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __matmul__, __rmatmul__, __imatmul__ = _binary("matmul"), _reflected("matmul"), _in_place("matmul")
+    __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
+    __lt__, __le__, __gt__, __ge__ = (_binary(op) for op in ("less", "less_equal", "greater", "greater_equal"))
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+    __neg__, __pos__, __abs__, __invert__ = (_unary(op) for op in ("negative", "positive", "absolute", "invert"))
+
+    # --- methods that are the function of the same name -----------------------------------------------
+
+    sum, prod, max, min = _method(np.sum), _method(np.prod), _method(np.max), _method(np.min)
+    mean, std, var, any = _method(np.mean), _method(np.std), _method(np.var), _method(np.any)
+    all, argmax, argmin, cumsum = _method(np.all), _method(np.argmax), _method(np.argmin), _method(np.cumsum)
+    cumprod, clip, round, take = _method(np.cumprod), _method(np.clip), _method(np.round), _method(np.take)
+    repeat, ravel, squeeze, swapaxes = _method(np.repeat), _method(np.ravel), _method(np.squeeze), _method(np.swapaxes)
+    diagonal, trace, dot, argsort = _method(np.diagonal), _method(np.trace), _method(np.dot), _method(np.argsort)
+    argpartition, searchsorted, nonzero, compress = (
+        _method(np.argpartition),
+        _method(np.searchsorted),
+        _method(np.nonzero),
+        _method(np.compress),
+    )
+    choose = _method(np.choose)
+
     # --- methods that differ from the function of the same name ---------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> TracedArray:
@@ -281,8 +344,8 @@ class TracedArray:
     def partition(self, kth: Any, axis: int = -1) -> None:
         self[...] = self._call(np.partition, kth, axis=axis)
 
-    def conj(self) -> TracedArray:
-        return np.conjugate(self)  # type: ignore[call-overload, no-any-return]
+    def conj(self) -> Any:
+        return self.recorder.operator("conjugate", self)
 
     conjugate = conj
 
@@ -309,66 +372,3 @@ class FlatIterator:
         flat = self._array.flatten()
         flat[key] = value
         self._array[...] = flat.reshape(self._array.shape)
-
-
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: TracedArray, *args: object, **kwargs: object) -> Any:
-        return self.recorder.call(function, (self, *args), kwargs)
-
-    return method
-
-
-for _name in (
-    "sum prod max min mean std var any all argmax argmin cumsum cumprod clip round take repeat ravel squeeze swapaxes "
-    "diagonal trace dot argsort argpartition searchsorted nonzero compress choose"
-).split():
-    setattr(TracedArray, _name, _method(getattr(np, _name)))
-
-
-def _binary(op: str) -> Callable[..., Any]:
-    return lambda self, other: self.recorder.operator(op, self, other)
-
-
-def _reflected(op: str) -> Callable[..., Any]:
-    return lambda self, other: self.recorder.operator(op, other, self)
-
-
-def _in_place(op: str) -> Callable[..., Any]:
-    return lambda self, other: self.recorder.in_place(op, self, other)
-
-
-def _unary(op: str) -> Callable[..., Any]:
-    return lambda self: self.recorder.operator(op, self)
-
-
-for _name, _op in (
-    ("add", "add"),
-    ("sub", "subtract"),
-    ("mul", "multiply"),
-    ("truediv", "divide"),
-    ("floordiv", "floor_divide"),
-    ("mod", "remainder"),
-    ("pow", "power"),
-    ("lshift", "left_shift"),
-    ("rshift", "right_shift"),
-    ("and", "bitwise_and"),
-    ("or", "bitwise_or"),
-    ("xor", "bitwise_xor"),
-    ("matmul", "matmul"),
-    ("divmod", "divmod"),
-):
-    setattr(TracedArray, f"__{_name}__", _binary(_op))
-    setattr(TracedArray, f"__r{_name}__", _reflected(_op))
-    if _op != "divmod":
-        setattr(TracedArray, f"__i{_name}__", _in_place(_op))
-for _name, _op in (
-    ("lt", "less"),
-    ("le", "less_equal"),
-    ("gt", "greater"),
-    ("ge", "greater_equal"),
-    ("eq", "equal"),
-    ("ne", "not_equal"),
-):
-    setattr(TracedArray, f"__{_name}__", _binary(_op))
-for _name, _op in (("neg", "negative"), ("pos", "positive"), ("abs", "absolute"), ("invert", "invert")):
-    setattr(TracedArray, f"__{_name}__", _unary(_op))

@@ -49,7 +49,9 @@ class Captures:
 
     def guard(self) -> Callable[[], bool] | None:
         """A function that says whether everything read still is what it was; None when nothing was read."""
-        mutable = [(get, mark) for get, value, mark in self._checks if isinstance(value, list | dict | set | np.ndarray)]
+        mutable = [
+            (get, mark) for get, value, mark in self._checks if isinstance(value, list | dict | set | np.ndarray)
+        ]
         fixed = [row for row in self._checks if not isinstance(row[1], list | dict | set | np.ndarray)]
         if not self._checks:
             return None

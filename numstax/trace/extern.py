@@ -5,6 +5,7 @@ The shapes and dtypes of the results are those that the function gives for the v
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +38,7 @@ def name_of(function: Callable[..., Any]) -> str:
 def call(
     rec: Recorder, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], path: str = ""
 ) -> Any:
-    """Call `function` on example values now, and record the call.
-
-    `path` is the dotted name under which a NumPy or SciPy function is found again.
-    """
+    """Call `function` on example values now, and record the call.  `path` is its dotted name, if it has one."""
     name = path or name_of(function)
     if "out" in kwargs:
         raise UnsupportedOperationError(f"{name}(out=...)", user_origin(), "assign the result: a[...] = f(x)")
@@ -58,7 +56,7 @@ def call(
     if not parts or not all(isinstance(p, np.ndarray | np.generic) and dtypes.is_supported(p.dtype) for p in parts):
         raise UnsupportedOperationError(f"{name} gives {type(result).__name__}", user_origin())
     results = tuple((tuple(map(size_of, p.shape)), p.dtype) for p in parts)
-    reference = path if path.startswith(("numpy.", "scipy.")) else _dotted(function)
+    reference = _dotted(function, name)
     node = rec.nodes.make(
         "extern", arrays, results[0][0], results[0][1],
         function=reference, args=args_tree, kwargs=kwargs_tree, results=results,
@@ -72,10 +70,11 @@ def call(
     return type(result)(*handles) if hasattr(result, "_fields") else tuple(handles)
 
 
-def _dotted(function: Callable[..., Any]) -> Hashable:
-    """The dotted path of a public NumPy or SciPy function, else the function."""
-    name = name_of(function)
-    return name if name.startswith(("numpy.", "scipy.")) and "._" not in name else function
+def _dotted(function: Callable[..., Any], name: str) -> Hashable:
+    """The dotted path when it leads to the function in a module, else the function itself."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(sys.modules.get(module), attribute, None)
+    return name if found is function else function
 
 
 def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:

@@ -20,7 +20,7 @@ from numstax.ir.index import ONE, ZERO, Index
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
-from numstax.trace.sizes import Shape, broadcast, number, size_of, text
+from numstax.trace.sizes import broadcast, fits, number, size_of, text
 from numstax.trace.views import ReshapeView, SliceView
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
         return
     if kinds & {"mask", "array"}:
         args = (x, encode_key(rec, key), _cast_value(rec, x, value))
-        x.put(extern.call(rec, host.setitem, args, {}, "indexed assignment").node)
+        x.put(extern.call(rec, host.setitem, args, {}).node)
         return
     target = _basic(x, items)
     if isinstance(value, TracedArray) and value.storage is target.storage and value.views == target.views:
@@ -78,15 +78,12 @@ def fitted(rec: Recorder, value: object, target: TracedArray) -> Node:
     node = _cast_value(rec, target, value).node
     while len(node.shape) > target.ndim and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
-    if broadcast(node.shape, target.sizes) != target.sizes:
-        raise _cannot_fit(node.shape, target.sizes)
+    if not fits(node.shape, target.sizes):
+        raise ShapeError(
+            f"could not broadcast input array from shape {text(node.shape)} into shape {text(target.sizes)}",
+            user_origin(),
+        )
     return rec.nodes.broadcast(node, target.sizes)
-
-
-def _cannot_fit(shape: Shape, target: Shape) -> Exception:
-    return ShapeError(
-        f"could not broadcast input array from shape {text(shape)} into shape {text(target)}", user_origin()
-    )
 
 
 def _cast_value(rec: Recorder, target: TracedArray, value: object) -> TracedArray:

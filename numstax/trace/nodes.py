@@ -30,7 +30,7 @@ class Nodes:
     def __init__(self) -> None:
         self._builder = Builder()
 
-    def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, **attrs: Hashable) -> Node:
+    def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, /, **attrs: Hashable) -> Node:
         return self._builder.node(op, tuple(args), shape, dtype, user_origin(), **attrs)
 
     def constant(self, value: object, dtype: np.dtype) -> Node:

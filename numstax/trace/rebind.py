@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.trace import extern, substitutes
 from numstax.trace.array import TracedArray
@@ -40,6 +41,9 @@ _PURE = set(
 )
 """Modules of the standard library whose functions depend on nothing but their arguments."""
 _LIBRARIES = ("numpy", "scipy")
+_SCALAR_TYPES = {float, complex, *(d.type for d in dtypes.SUPPORTED if d not in dtypes.ML_FLOATS)}
+_HEAP_TYPE = 1 << 9
+"""The flag of classes written in Python."""
 _AS_THEY_ARE = (
     bool, int, float, complex, str, bytes, np.generic, np.dtype, type(None), type(Ellipsis), slice, range, enum.Enum,
     TracedArray, np.ufunc, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -190,10 +194,12 @@ class Rebinder:
         return ModuleView(self, module)
 
     def _type(self, cls: type) -> type:
-        if cls in (float, complex) or (issubclass(cls, np.generic) and cls.__module__ == "numpy" and _is_number(cls)):
+        if cls in _SCALAR_TYPES:
             return substitutes.scalar_type(self.rec, cls)
         file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-        own = cls.__module__ == "__main__" or (file and not _is_library(file) and _root(cls.__module__) not in _LIBRARIES)
+        own = cls.__module__ == "__main__" or (
+            file and not _is_library(file) and _root(cls.__module__) not in _LIBRARIES
+        )
         if not own or type(cls) is not type or issubclass(cls, BaseException):
             return cls
         return self._class(cls)
@@ -230,9 +236,7 @@ class Rebinder:
         if isinstance(value, set | frozenset):
             return type(value)(value)
         if isinstance(value, dict):
-            made: Any = {
-                k: self.value(v, f"{name}[{k!r}]", lambda k=k: getter()[k]) for k, v in value.items()
-            }
+            made: Any = {k: self.value(v, f"{name}[{k!r}]", lambda k=k: getter()[k]) for k, v in value.items()}
             if type(value) is not dict:
                 raise UnsupportedOperationError(f"the outside {type(value).__name__} {name!r}", user_origin())
             before = [*made.items()]
@@ -271,7 +275,8 @@ class Rebinder:
         rebound = self.value(cls, cls.__name__, lambda: cls)
         watched = type(cls.__name__, (rebound,), {"__getattr__": get, "__module__": cls.__module__})
         self.originals[watched] = cls
-        made: Any = object.__new__(watched)
+        native = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+        made: Any = native.__new__(watched)
         for attribute in own:
             if hasattr(cls, attribute):
                 get(made, attribute)
@@ -301,7 +306,9 @@ class GlobalsView(dict):
     """Globals of a rebound function: CPython asks a dict subclass through its ``__getitem__``."""
 
     def __init__(self, rebinder: Rebinder, namespace: dict[str, Any]) -> None:
-        super().__init__(__builtins__={**vars(builtins), "__import__": self._import}, __name__=namespace.get("__name__"))
+        super().__init__(
+            __builtins__={**vars(builtins), "__import__": self._import}, __name__=namespace.get("__name__")
+        )
         self._rebinder, self._namespace = rebinder, namespace
         self._seen: dict[str, Any] = {}
 
@@ -351,10 +358,6 @@ class ModuleView:
 
 def contains_random(value: object) -> bool:
     return isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator)
-
-
-def _is_number(cls: type) -> bool:
-    return issubclass(cls, np.number | np.bool_) and cls.__module__ == "numpy" and not cls.__subclasses__()
 
 
 def _is_impure(module: str) -> bool:

@@ -53,7 +53,9 @@ class Recorder:
         array = np.asarray(value)
         if not dtypes.is_supported(array.dtype):
             raise UnsupportedDtypeError(
-                f"argument {name!r} has dtype {array.dtype}, which cannot be compiled", user_origin()
+                f"argument {name!r} has dtype {array.dtype}, which cannot be compiled",
+                user_origin(),
+                "convert it to a numeric dtype, or keep it out of the compiled function",
             )
         is_scalar = not isinstance(value, np.ndarray)
         shape = tuple(size_of(n) for n in array.shape)
@@ -95,7 +97,7 @@ class Recorder:
         node: Node,
         is_scalar: bool = False,
         weak: type | None = None,
-        strides: Strides | None | type[Ellipsis] = ...,  # type: ignore[valid-type]
+        strides: Strides | type[Ellipsis] | None = ...,  # type: ignore[valid-type]
     ) -> TracedArray:
         """A handle of new memory (C-contiguous unless `strides` says otherwise) or of a scalar."""
         layout = contiguous_strides(node.shape) if strides is ... else strides

@@ -69,9 +69,7 @@ def reduction(
         x = masked
         axes = normalize_axes(axis, x.ndim)
     if ordered and initial is None and any(x.sizes[k] is ZERO for k in axes):
-        raise EmptyReductionError(
-            f"zero-size array to reduction operation {op} which has no identity", user_origin()
-        )
+        raise EmptyReductionError(f"zero-size array to reduction operation {op} which has no identity", user_origin())
     reduced = rec.nodes.reduce(op, node, axes, work)
     if initial is not None:
         start = rec.lift(initial).astype(work)

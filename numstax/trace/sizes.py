@@ -65,6 +65,12 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(out)
 
 
+def fits(shape: Shape, target: Shape) -> bool:
+    """Does an array of `shape` broadcast to `target`?"""
+    lead = len(target) - len(shape)
+    return lead >= 0 and all(n is ONE or same(n, m) for n, m in zip(shape, target[lead:], strict=True))
+
+
 def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "") -> int:
     k = operator.index(axis)
     if not -ndim <= k < ndim:

@@ -69,7 +69,9 @@ def scalar_type(rec: Recorder, original: type) -> type:
             x.value(f"{original.__name__}() takes the value")
         return rec.fresh(cast, not x.sizes, weak=weak)
 
-    return _ScalarType(original.__name__, (original,), {"convert": staticmethod(convert), "dtype": dtype, "__slots__": ()})
+    return _ScalarType(
+        original.__name__, (original,), {"convert": staticmethod(convert), "dtype": dtype, "__slots__": ()}
+    )
 
 
 def numpy_function(rec: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -183,9 +185,7 @@ class Grid:
         lines = [self._line(part) for part in key]
         kind = np.result_type(*(line.dtype for line in lines))
         rank = len(lines)
-        grids = [
-            line.astype(kind).reshape([-1 if j == k else 1 for j in range(rank)]) for k, line in enumerate(lines)
-        ]
+        grids = [line.astype(kind).reshape([-1 if j == k else 1 for j in range(rank)]) for k, line in enumerate(lines)]
         if self._sparse:
             return tuple(grids)
         return np.stack([np.broadcast_to(g, tuple(line.size for line in lines)) for g in grids])

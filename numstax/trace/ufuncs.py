@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.indexing import encode_key
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import HANDLERS
-from numstax.trace.sizes import broadcast, text
+from numstax.trace.sizes import broadcast, fits, text
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -147,7 +147,7 @@ def _store(
             f"with casting rule '{casting}'",
             user_origin(),
         )
-    if broadcast(out.sizes, result.sizes) != out.sizes:
+    if not fits(result.sizes, out.sizes):
         shown = broadcast(out.sizes, result.sizes)
         raise ShapeError(
             f"non-broadcastable output operand with shape {text(out.sizes)} doesn't match the "
@@ -180,4 +180,4 @@ def _at(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
     if not isinstance(target, TracedArray):
         raise UnsupportedOperationError("ufunc.at on an array from outside the traced function", user_origin())
     args = (ufunc, target, encode_key(rec, inputs[1]), *inputs[2:])
-    target.put(extern.call(rec, host.ufunc_at, args, {}, f"{ufunc.__name__}.at").node)
+    target.put(extern.call(rec, host.ufunc_at, args, {}).node)

@@ -15,7 +15,7 @@ from numstax.ir.graph import Node
 from numstax.ir.index import ZERO, Index
 from numstax.trace.layout import Strides
 from numstax.trace.nodes import Nodes, Region
-from numstax.trace.sizes import Shape, number, numbers
+from numstax.trace.sizes import Shape, numbers
 
 HostStep = tuple[str, object]
 

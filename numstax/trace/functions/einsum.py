@@ -54,7 +54,9 @@ def _parse(text: str, arrays: Sequence[TracedArray]) -> tuple[list[str], str]:
             user_origin(),
         )
     free = [c for c in _LETTERS if c not in text]
-    width = max((x.ndim - len(s.replace("...", "")) for s, x in zip(inputs, arrays, strict=True) if "..." in s), default=0)
+    width = max(
+        (x.ndim - len(s.replace("...", "")) for s, x in zip(inputs, arrays, strict=True) if "..." in s), default=0
+    )
     dots = "".join(free[:width])
     for k, (s, x) in enumerate(zip(inputs, arrays, strict=True)):
         if "..." in s:

@@ -214,7 +214,9 @@ def roll(rec: Recorder, a: Any, shift: Any, axis: Any = None) -> TracedArray:
     x = rec.lift(a)
     if axis is None:
         return roll(rec, x.ravel(), shift, 0).reshape(x.shape)
-    axes = normalize_axes(axis, x.ndim) if not isinstance(axis, tuple) else tuple(normalize_axis(k, x.ndim) for k in axis)
+    axes = (
+        normalize_axes(axis, x.ndim) if not isinstance(axis, tuple) else tuple(normalize_axis(k, x.ndim) for k in axis)
+    )
     shifts = [operator.index(s) for s in (shift if isinstance(shift, tuple | list) else (shift,))]
     if len(shifts) == 1:
         shifts *= len(axes)

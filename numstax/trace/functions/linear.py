@@ -62,7 +62,9 @@ def matmul(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
     return rec.fresh(rec.nodes.reshape(wide.node, shape), not shape)
 
 
-def contract(rec: Recorder, x: TracedArray, y: TracedArray, left: tuple[int, ...], right: tuple[int, ...]) -> TracedArray:
+def contract(
+    rec: Recorder, x: TracedArray, y: TracedArray, left: tuple[int, ...], right: tuple[int, ...]
+) -> TracedArray:
     """Sum of products over the paired axes; free axes of x, then of y, remain."""
     free_x = [k for k in range(x.ndim) if k not in left]
     free_y = [k for k in range(y.ndim) if k not in right]
@@ -160,7 +162,9 @@ def kron(rec: Recorder, a: Any, b: Any) -> TracedArray:
 
 
 @implements(np.cross, np.linalg.cross)
-def cross(rec: Recorder, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> TracedArray:
+def cross(
+    rec: Recorder, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None
+) -> TracedArray:
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = np.moveaxis(rec.lift(a), axisa, -1), np.moveaxis(rec.lift(b), axisb, -1)

@@ -183,7 +183,12 @@ def gradient(rec: Recorder, f: Any, *varargs: Any, axis: Any = None, edge_order:
     axes = tuple(range(x.ndim)) if axis is None else tuple(
         normalize_axis(k, x.ndim) for k in (axis if isinstance(axis, tuple | list) else (axis,))
     )  # fmt: skip
-    if edge_order != 1 or dtypes.kind(x.dtype) not in "fc" or any(s.ndim for s in steps) or len(steps) not in (0, 1, len(axes)):
+    if (
+        edge_order != 1
+        or dtypes.kind(x.dtype) not in "fc"
+        or any(s.ndim for s in steps)
+        or len(steps) not in (0, 1, len(axes))
+    ):
         kwargs = {"axis": axis, "edge_order": edge_order}
         return extern.call(rec, np.gradient, (x, *varargs), kwargs)
     spacing = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)

@@ -20,6 +20,8 @@ _CALLBACK = "calls a Python function for each part of an array"
 _MUTATES = "changes its argument"
 _EFFECT = "has an effect outside the function"
 
-REFUSED |= {getattr(np, n): _CALLBACK for n in ("apply_along_axis", "apply_over_axes", "piecewise", "frompyfunc", "vectorize")}
+REFUSED |= {
+    getattr(np, n): _CALLBACK for n in ("apply_along_axis", "apply_over_axes", "piecewise", "frompyfunc", "vectorize")
+}
 REFUSED |= {getattr(np, n): _MUTATES for n in ("place",)}
 REFUSED |= {getattr(np, n): _EFFECT for n in ("save", "savez", "savez_compressed", "savetxt")}

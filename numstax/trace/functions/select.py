@@ -56,9 +56,7 @@ def clip(
 
 
 @implements(np.take)
-def take(
-    rec: Recorder, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
-) -> TracedArray:
+def take(rec: Recorder, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> TracedArray:
     x = rec.lift(a).ravel() if axis is None else rec.lift(a)
     k = 0 if axis is None else normalize_axis(axis, x.ndim)
     at = rec.lift(indices)
@@ -131,17 +129,17 @@ def putmask(rec: Recorder, a: Any, mask: Any, values: Any) -> None:
     if rec.lift(values).sizes in ((), a.sizes):
         copyto(rec, a, values, "unsafe", rec.lift(mask).astype(bool))
     else:
-        a.put(extern.call(rec, host.where_assign, (a, mask, values), {}, "putmask").node)
+        a.put(extern.call(rec, host.where_assign, (a, mask, values), {}).node)
 
 
 @implements(np.put)
 def put(rec: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    a.put(extern.call(rec, host.put, (a, ind, v, mode), {}, "put").node)
+    a.put(extern.call(rec, host.put, (a, ind, v, mode), {}).node)
 
 
 @implements(np.put_along_axis)
 def put_along_axis(rec: Recorder, arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
-    arr.put(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}, "put_along_axis").node)
+    arr.put(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}).node)
 
 
 @implements(np.fill_diagonal)
@@ -154,4 +152,4 @@ def fill_diagonal(rec: Recorder, a: Any, val: Any, wrap: bool = False) -> None:
             on = (i % (columns + 1)) == j
         a.put(rec.nodes.elementwise("where", (on.node, fitted(rec, val, a), a.node), a.dtype))
     else:
-        a.put(extern.call(rec, host.fill_diagonal, (a, val, wrap), {}, "fill_diagonal").node)
+        a.put(extern.call(rec, host.fill_diagonal, (a, val, wrap), {}).node)

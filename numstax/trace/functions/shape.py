@@ -15,7 +15,18 @@ from numstax.trace.array import TracedArray
 from numstax.trace.layout import reshape_strides
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements
-from numstax.trace.sizes import Shape, as_shape, broadcast, normalize_axes, normalize_axis, number, size_of, text, total
+from numstax.trace.sizes import (
+    Shape,
+    as_shape,
+    broadcast,
+    fits,
+    normalize_axes,
+    normalize_axis,
+    number,
+    size_of,
+    text,
+    total,
+)
 from numstax.trace.views import BroadcastView, DiagonalView, PartView, ReshapeView, TransposeView, WindowView
 
 if TYPE_CHECKING:
@@ -95,9 +106,7 @@ def moveaxis(rec: Recorder, a: Any, source: Any, destination: Any) -> TracedArra
     x = rec.lift(a)
     sources, targets = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
     if len(sources) != len(targets):
-        raise ShapeError(
-            "`source` and `destination` arguments must have the same number of elements", user_origin()
-        )
+        raise ShapeError("`source` and `destination` arguments must have the same number of elements", user_origin())
     order = [k for k in range(x.ndim) if k not in sources]
     for target, src in sorted(zip(targets, sources, strict=True)):
         order.insert(target, src)
@@ -123,9 +132,7 @@ def expand_dims(rec: Recorder, a: Any, axis: Any) -> TracedArray:
 @implements(np.squeeze)
 def squeeze(rec: Recorder, a: Any, axis: Any = None) -> TracedArray:
     x = rec.lift(a)
-    places = (
-        [k for k, n in enumerate(x.sizes) if n is ONE] if axis is None else list(normalize_axes(axis, x.ndim))
-    )
+    places = [k for k, n in enumerate(x.sizes) if n is ONE] if axis is None else list(normalize_axes(axis, x.ndim))
     if any(x.sizes[k] is not ONE for k in places):
         raise ShapeError("cannot select an axis to squeeze out which has size not equal to one", user_origin())
     if not places:
@@ -168,7 +175,7 @@ def atleast_3d(rec: Recorder, *arys: Any) -> Any:
 def broadcast_to(rec: Recorder, array: Any, shape: Any, subok: bool = False) -> TracedArray:
     x = rec.lift(array)
     sizes = as_shape(shape)
-    if len(sizes) < x.ndim or broadcast(x.sizes, sizes) != sizes:
+    if not fits(x.sizes, sizes):
         raise ShapeError(
             f"operands could not be broadcast together with remapped shapes [original->remapped]: "
             f"{text(x.sizes)} and requested shape {text(sizes)}",

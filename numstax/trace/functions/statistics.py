@@ -100,7 +100,11 @@ def average(
     if w.shape != x.shape:
         (k,) = normalize_axes(axis, x.ndim)
         w = w.reshape([x.shape[j] if j == k else 1 for j in range(x.ndim)])
-    common = np.result_type(x.dtype, w.dtype, np.float64) if dtypes.kind(x.dtype) in "biu" else np.result_type(x.dtype, w.dtype)
+    common = (
+        np.result_type(x.dtype, w.dtype, np.float64)
+        if dtypes.kind(x.dtype) in "biu"
+        else np.result_type(x.dtype, w.dtype)
+    )
     spread = np.broadcast_to(w, x.shape).astype(common)
     scale = reduction(rec, "add", spread, axis, None, keepdims)
     result = reduction(rec, "add", x * spread, axis, common, keepdims) / scale
@@ -193,9 +197,7 @@ def nanstd(
     return deliver(rec, _nan_variance(rec, a, axis, dtype, ddof, keepdims, root=True), out)
 
 
-def _nan_variance(
-    rec: Recorder, a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, root: bool
-) -> TracedArray:
+def _nan_variance(rec: Recorder, a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, root: bool) -> TracedArray:
     x, present = _without_nan(rec, a, 0)
     spread = _variance(rec, x, axis, dtype, ddof, keepdims, present, root)
     if present is True:
