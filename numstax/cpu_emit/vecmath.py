@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from numstax.cpu_emit import vecmath_erf, vecmath_exp, vecmath_half, vecmath_log, vecmath_pow, vecmath_trig
+from numstax.cpu_emit import vecmath_arc, vecmath_erf, vecmath_exp, vecmath_half, vecmath_log, vecmath_pow, vecmath_trig
 from numstax.cpu_emit.vecmath_lanes import evaluate
 from numstax.cpu_emit.vecmath_record import Value, record
 from numstax.program import Intrinsic
@@ -15,8 +15,8 @@ __all__ = ["evaluate", "has", "intrinsic", "names"]
 _Functions = dict[int, dict[str, Callable[..., Value]]]
 
 _BOTH: _Functions = {
-    1: vecmath_exp.UNARY | vecmath_log.UNARY | vecmath_erf.UNARY,
-    2: vecmath_log.BINARY | vecmath_pow.BINARY,
+    1: vecmath_exp.UNARY | vecmath_log.UNARY | vecmath_erf.UNARY | vecmath_pow.UNARY | vecmath_arc.UNARY,
+    2: vecmath_log.BINARY | vecmath_pow.BINARY | vecmath_arc.BINARY,
 }
 _F32: _Functions = {1: vecmath_trig.UNARY_F32}
 

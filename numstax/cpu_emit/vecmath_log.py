@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from numstax.cpu_emit.vecmath_exp import LN_2, LOG2_E, exp
+from numstax.cpu_emit.vecmath_exp import LN_2, LOG2_E, exp, exp2
 from numstax.cpu_emit.vecmath_format import bits, divide, exponent_field, format_of
 from numstax.cpu_emit.vecmath_record import (
     Value,
@@ -144,6 +144,13 @@ def logaddexp(x: Value, y: Value) -> Value:
     return where(x == y, x + LN_2[x.dtype][0], larger + _log_of_1_plus(exp(-absolute(gap))))
 
 
+def logaddexp2(x: Value, y: Value) -> Value:
+    """log2(2**x + 2**y)."""
+    gap = x - y
+    larger = where(gap > 0, x, y)
+    return where(x == y, x + 1, fma(_log_of_1_plus(exp2(-absolute(gap))), LOG2_E, larger))
+
+
 def _too_large(x: Value) -> Value:
     """Where the square of x would overflow, and 1 + x**2 is x**2."""
     return x > 2.0 ** (format_of(x).bias // 2)
@@ -187,4 +194,4 @@ UNARY = {
     "arccosh": arccosh,
     "arctanh": arctanh,
 }
-BINARY = {"xlogy": xlogy, "logaddexp": logaddexp}
+BINARY = {"xlogy": xlogy, "logaddexp": logaddexp, "logaddexp2": logaddexp2}

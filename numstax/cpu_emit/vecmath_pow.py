@@ -1,4 +1,4 @@
-"""power: float32 through float64 arithmetic, float64 with a logarithm of twice the precision.
+"""power, cbrt, hypot: float32 through float64 arithmetic, float64 with terms of twice the precision.
 
 |x|**y = 2**(y * log2 |x|); the error of the logarithm is multiplied by y * log2 |x|, up to 2**10.  The sign
 is that of an odd integer y; a negative finite x with fractional y gives NaN, and x**0 and 1**y are 1 always.
@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from numstax.cpu_emit.vecmath_format import format_of, narrow, round_scaled, scale_twice, widen
+from numstax.cpu_emit.vecmath_exp import EXP2
+from numstax.cpu_emit.vecmath_format import bits, exponent_field, format_of, narrow, round_scaled, scale_twice, widen
 from numstax.cpu_emit.vecmath_log import split
-from numstax.cpu_emit.vecmath_record import Value, absolute, at_least, at_most, copysign, floor, fma, polynomial, where
+from numstax.cpu_emit.vecmath_record import (
+    Value,
+    absolute,
+    at_least,
+    at_most,
+    copysign,
+    floor,
+    fma,
+    polynomial,
+    sqrt,
+    where,
+)
 
 # log2(1 + f) / f, relative error 2**-38
 _LOG2_F32 = (
@@ -52,20 +64,6 @@ _ARTANH_F64 = (
     0.06628249242007592,
     0.06599685608296635,
 )
-# (2**r - 1) / r, relative error 2**-58
-_EXP2_F64 = (
-    0.6931471805599453,
-    0.24022650695910122,
-    0.05550410866482276,
-    0.009618129107596877,
-    0.001333355814621366,
-    0.0001540353045430106,
-    1.5252733988576556e-05,
-    1.3215436465052258e-06,
-    1.0178005373728998e-07,
-    7.073606695221336e-09,
-    4.462651829571999e-10,
-)
 _TWO_LOG2_E = (2.8853900817779268, 4.0710547481862066e-17)
 _THIRD = (0.3333333333333333, 1.850371707708594e-17)
 # 2**t is 0 or infinity beyond
@@ -105,24 +103,32 @@ def _with_limits(x: Value, logarithm: Value) -> Value:
     return where(x < inf, where(x > 0, logarithm, -inf), x)
 
 
+def _log2_of_wide(a: Value) -> Value:
+    """log2 of float64 a >= 0 to 2**-38."""
+    e, significand = split(a)
+    f = significand - 1
+    return _with_limits(a, fma(f, polynomial(f, _LOG2_F32), e))
+
+
+def _exp2_of_wide(t: Value) -> Value:
+    """2**t for float64 t to 2**-40."""
+    t = at_least(at_most(t, _LIMIT), -_LIMIT)
+    whole, n = round_scaled(t, 1.0, 2 * format_of(t).bias)
+    r = t - whole
+    return scale_twice(fma(r, polynomial(r, _EXP2_F32), 1.0), n)
+
+
 def _magnitude(a: Value, y: Value) -> Value:
     """a**y for a >= 0, apart from 1**y and a**0."""
     if a.dtype == "f32":
-        wide = widen(a)
-        e, significand = split(wide)
-        f = significand - 1
-        logarithm = _with_limits(wide, fma(f, polynomial(f, _LOG2_F32), e))
-        t = at_least(at_most(widen(y) * logarithm, _LIMIT), -_LIMIT)
-        whole, n = round_scaled(t, 1.0, 2 * format_of(t).bias)
-        r = t - whole
-        return narrow(scale_twice(fma(r, polynomial(r, _EXP2_F32), 1.0), n))
+        return narrow(_exp2_of_wide(widen(y) * _log2_of_wide(widen(a))))
     high, low = _log2_double(a)
     t = y * _with_limits(a, high)
     correction = fma(y, high, -t) + y * low
     t = at_least(at_most(t, _LIMIT), -_LIMIT)
     whole, n = round_scaled(t, 1.0, 2 * format_of(t).bias)
     r = (t - whole) + where(absolute(t) < _LIMIT, correction, 0.0)
-    return scale_twice(fma(r, polynomial(r, _EXP2_F64), 1.0), n)
+    return scale_twice(fma(r, polynomial(r, EXP2["f64"]), 1.0), n)
 
 
 def power(x: Value, y: Value) -> Value:
@@ -135,4 +141,33 @@ def power(x: Value, y: Value) -> Value:
     return where((x < 0) & (x > -inf) & ~whole, nan, signed)
 
 
-BINARY = {"power": power}
+def cbrt(x: Value) -> Value:
+    """|x|**(1/3), and in float64 one Newton step with an exact residual, so that cubes have exact roots."""
+    if x.dtype == "f32":
+        return copysign(narrow(_exp2_of_wide(_log2_of_wide(widen(absolute(x))) * _THIRD[0])), x)
+    tiny = absolute(x) < format_of(x).smallest_normal
+    a = absolute(where(tiny, x * 2.0**54, x))
+    y = _exp2_of_wide(_log2_of_wide(a) * _THIRD[0])
+    square = y * y
+    residual = fma(-square, y, a) - fma(y, y, -square) * y
+    root = (y + residual / (square * 3)) * where(tiny, x.like(2.0**-18), 1.0)
+    return where((x == 0) | ~(a < inf), x, copysign(root, x))
+
+
+def hypot(x: Value, y: Value) -> Value:
+    """sqrt(x**2 + y**2), in float64 scaled by the exponent of the larger; infinite beside a NaN too."""
+    a, b = absolute(x), absolute(y)
+    infinite = (a == inf) | (b == inf)
+    if x.dtype == "f32":
+        wide_a, wide_b = widen(a), widen(b)
+        return where(infinite, inf, narrow(sqrt(fma(wide_a, wide_a, wide_b * wide_b))))
+    form = format_of(x)
+    larger = where(a < b, b, a)
+    field = at_most(at_least(bits(larger) >> form.mantissa, 1), 2 * form.bias - 1)
+    shrink = exponent_field(2 * form.bias - field, x.dtype)
+    p, q = larger * shrink, where(a < b, a, b) * shrink
+    return where(infinite, inf, sqrt(fma(p, p, q * q)) * exponent_field(field, x.dtype))
+
+
+UNARY = {"cbrt": cbrt}
+BINARY = {"power": power, "hypot": hypot}

@@ -28,14 +28,14 @@ _COS = (0.041666646, -0.0013887302, 2.4430881e-05)
 
 
 def _quarter_turns(x: Value) -> tuple[Value, Value]:
-    """An integer q and r with x = q*pi/2 + r modulo 2*pi, |r| <= pi/4, for float32 x."""
+    """An integer q and float64 r with x = q*pi/2 + r modulo 2*pi, |r| <= pi/4, for float32 x."""
     wide = widen(x)
     turns = wide.like(0.0)
     for piece in _PER_TURN:
         product = wide * piece
         turns = turns + (product - rint(product))
     quarters, q = round_scaled(turns, 4.0)
-    return convert(q, "i32"), narrow(fma(quarters, -0.25, turns) * (2 * pi))
+    return convert(q, "i32"), fma(quarters, -0.25, turns) * (2 * pi)
 
 
 def _sin_polynomial(r: Value) -> Value:
@@ -56,12 +56,20 @@ def _wave(q: Value, r: Value) -> Value:
 
 def sin(x: Value) -> Value:
     q, r = _quarter_turns(x)
-    return where(x == 0, x, _wave(q, r))
+    return where(x == 0, x, _wave(q, narrow(r)))
 
 
 def cos(x: Value) -> Value:
     q, r = _quarter_turns(x)
-    return _wave(q + 1, r)
+    return _wave(q + 1, narrow(r))
 
 
-UNARY_F32 = {"sin": sin, "cos": cos}
+def tan(x: Value) -> Value:
+    """sin / cos, or -cos / sin after an odd number of quarter turns; in float64, so that only the result is rounded."""
+    q, r = _quarter_turns(x)
+    s, c = _sin_polynomial(r), _cos_polynomial(r)
+    even = (q & 1) == 0
+    return where(x == 0, x, narrow(where(even, s, -c) / where(even, c, s)))
+
+
+UNARY_F32 = {"sin": sin, "cos": cos, "tan": tan}
