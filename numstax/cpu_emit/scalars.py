@@ -19,8 +19,9 @@ def find(name: str) -> Intrinsic | None:
     if name in _BITS:
         source, target = _BITS[name]
         return record(name, (source,), lambda x: bitcast(x, target))
-    if name == "f32_odd_from_f64":
-        return record(name, ("f64",), _round_to_odd)
+    if name in _MIXED:
+        params, mixed = _MIXED[name]
+        return record(name, params, mixed)
     op, _, dtype = name.rpartition("_")
     function = _FLOATS.get(op) if dtype in ("f32", "f64") else _INTEGERS.get(op)
     if function is not None and (dtype in ("f32", "f64") or dtype[:1] in ("i", "u")):
@@ -65,6 +66,49 @@ def _round_to_odd(x: Value) -> Value:
     return where(exact, near, odd)
 
 
+def _ldexp(x: Value, n: Value) -> Value:
+    """x * 2**n: large powers in steps that round only once."""
+    for _ in range(2):
+        up, down = n > 1023, n < -1022
+        x = where(up, x * 2.0**1023, where(down, x * 2.0**-969, x))
+        n = where(up, n - 1023, where(down, n + 969, n))
+    n = where(n > 1023, 1023, where(n < -1022, -1022, n))
+    return x * bitcast((n + 1023) << 52, "f64")
+
+
+def _low_nextafter(infinity: int, first: bool = False) -> Callable[[Value, Value], Value]:
+    """nextafter on the bits of a half float whose infinity (or largest number) has these bits; of two zeros
+    it gives the `first` or the second."""
+
+    def nextafter(x: Value, y: Value) -> Value:
+        sign = 1 << (int(x.dtype[1:]) - 1)
+        size_x, size_y = x & (sign - 1), y & (sign - 1)
+        smaller = (size_x > size_y) | ((x & sign) != (y & sign))
+        moved = where(size_x == 0, (y & sign) | 1, where(smaller, x - 1, x + 1))
+        same = (x == y) | ((size_x | size_y) == 0)
+        return where((size_x > infinity) | (size_y > infinity), sign - 1, where(same, x if first else y, moved))
+
+    return nextafter
+
+
+def _upward(x: Value) -> Value:
+    """The bits of the next float16 above."""
+    sign = 1 << 15
+    return where((x & (sign - 1)) == 0, 1, where((x & sign) == 0, x + 1, x - 1))
+
+
+_MIXED: dict[str, tuple[tuple[str, ...], Callable[..., Value]]] = {
+    "f32_odd_from_f64": (("f64",), _round_to_odd),
+    "ldexp_f64": (("f64", "i64"), _ldexp),
+    "nextafter_f16": (("u16", "u16"), _low_nextafter(0x7C00, first=True)),
+    "nextafter_bf16": (("u16", "u16"), _low_nextafter(0x7F80)),
+    "nextafter_f8e4m3": (("u8", "u8"), _low_nextafter(0x7E)),
+    "nextafter_f8e5m2": (("u8", "u8"), _low_nextafter(0x7C)),
+    "neighbour_f16": (("u16",), _upward),
+    "neighbour_bf16": (("u16",), lambda x: x + 1),
+    "neighbour_f8e4m3": (("u8",), lambda x: x + 1),
+    "neighbour_f8e5m2": (("u8",), lambda x: x + 1),
+}
 _FLOATS: dict[str, Callable[..., Value]] = {
     "floor": lambda x: x.op("floor"),
     "ceil": lambda x: x.op("ceil"),
@@ -72,6 +116,7 @@ _FLOATS: dict[str, Callable[..., Value]] = {
     "rint": lambda x: x.op("rint"),
     "sqrt": lambda x: x.op("sqrt"),
     "copysign": copysign,
+    "fmod": lambda x, y: x.op("frem", y),
     "signbit": lambda x: _signed(x) < 0,
     "nextafter": _nextafter,
     "maximum": lambda a, b: where((a > b) | (a != a), a, b),

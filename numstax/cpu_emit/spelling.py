@@ -3,8 +3,8 @@
 A row is a template: ``{a} {b} {c}`` are the operands (names or literals), ``{t}`` and ``{o}`` the Numba types
 of result and first operand, ``{s}`` and ``{d}`` the short dtype names of first operand and result, ``{w}`` the
 operand's bits and ``{r}`` a prefix for temporaries.  All lines but the last are statements; the last line is
-the expression.  Kinds are those of `dtypes.kind`; 'l' are the half floats where they have a row of their
-own: like all their operations it is computed in float32, and rounded afterwards.
+the expression.  Kinds are those of `dtypes.kind`, and where they differ from other
+floats, 'h' float16 and 'm' the floats of ml_dtypes; all of those are computed in float32 and then rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Spelled:
 _Rows = dict[str, str]
 
 _DIVMOD = """\
-{r}m = math.fmod({a}, {b})
+{r}m = fmod_{s}({a}, {b})
 {r}d = ({a} - {r}m) / {b}
 if {r}m != 0 and ({b} < 0) != ({r}m < 0):
     {r}m += {b}
@@ -49,6 +49,7 @@ _ARITHMETIC: dict[str, _Rows] = {
         "i": "({t}(1) if {a} > 0 else {t}(-1) if {a} < 0 else {t}(0))",
         "u": "({t}(1) if {a} > 0 else {t}(0))",
         "f": "({t}(1) if {a} > 0 else {t}(-1) if {a} < 0 else {t}(0) if {a} == 0 else {a})",
+        "m": "({t}(1) if {a} > 0 else {t}(-1) if {a} < 0 else {a})",
     },
     "square": {"iu": "{t}({a} * {a})", "f": "{a} * {a}"},
     "reciprocal": {
@@ -61,23 +62,25 @@ _ARITHMETIC: dict[str, _Rows] = {
         "b": "{a} | {b}",
         "iu": "({a} if {a} >= {b} else {b})",
         "f": "maximum_{s}({a}, {b})",
-        "l": "({a} if ({a} >= {b}) | ({a} != {a}) else {b})",
+        "h": "({a} if ({a} >= {b}) | ({a} != {a}) else {b})",
     },
     "minimum": {
         "b": "{a} & {b}",
         "iu": "({a} if {a} <= {b} else {b})",
         "f": "minimum_{s}({a}, {b})",
-        "l": "({a} if ({a} <= {b}) | ({a} != {a}) else {b})",
+        "h": "({a} if ({a} <= {b}) | ({a} != {a}) else {b})",
     },
     "fmax": {
         "b": "{a} | {b}",
         "iu": "({a} if {a} >= {b} else {b})",
-        "f": "({a} if ({a} >= {b}) | ({b} != {b}) else {b})",
+        "f": "({a} if ({a} > {b}) | ({b} != {b}) else {b})",
+        "h": "({a} if ({a} >= {b}) | ({b} != {b}) else {b})",
     },
     "fmin": {
         "b": "{a} & {b}",
         "iu": "({a} if {a} <= {b} else {b})",
-        "f": "({a} if ({a} <= {b}) | ({b} != {b}) else {b})",
+        "f": "({a} if ({a} < {b}) | ({b} != {b}) else {b})",
+        "h": "({a} if ({a} <= {b}) | ({b} != {b}) else {b})",
     },
     "floor_divide": {
         "i": "({t}({t}(0) - {a}) if {b} == -1 else {t}({a} // {b}) if {b} != 0 else {t}(0))",
@@ -99,7 +102,7 @@ if {r}d - {r}q > {t}(0.5):
 {r}m = {t}({a} % {b}) if ({b} != 0) & ({b} != -1) else {t}(0)
 ({t}({r}m - {b}) if ({r}m != 0) & (({a} < 0) != ({b} < 0)) else {r}m)""",
         "u": "({t}({a} % {b}) if {b} != 0 else {t}(0))",
-        "f": "{t}(math.fmod({a}, {b}))",
+        "f": "fmod_{s}({a}, {b})",
     },
     "power": {
         "iu": """\
@@ -139,9 +142,8 @@ while {r}y != 0:
     "ldexp": {"f": "{t}(ldexp_f64(float64({a}), int64({b})))"},
     "copysign": {"f": "copysign_{s}({a}, {b})"},
 }
-for _name, _factor in (("deg2rad", np.pi / 180), ("rad2deg", 180 / np.pi)):
-    _row = {"f": "{a} * {t}(" + repr(float(_factor)) + ")"}
-    _ARITHMETIC[_name] = _ARITHMETIC[{"deg2rad": "radians", "rad2deg": "degrees"}[_name]] = _row
+_ARITHMETIC["deg2rad"] = _ARITHMETIC["radians"] = {"f": "{a} * {degree}"}
+_ARITHMETIC["rad2deg"] = _ARITHMETIC["degrees"] = {"f": "{a} * {radian}"}
 for _name in ("floor", "ceil", "trunc", "rint"):
     _ARITHMETIC[_name] = {"biu": "{a}", "f": f"{_name}_{{s}}({{a}})"}
 
@@ -183,7 +185,8 @@ _BITS: dict[str, _Rows] = {
     "bitwise_count": {"iu": "{t}(popcount_{us}({magnitude_a}))"},
     "nextafter": {"f": "nextafter_{s}({a}, {b})"},
     "spacing": {
-        "f": "(nextafter_{s}({a}, copysign_{s}({o}(math.inf), {a})) - {a} if abs({a}) < {o}(math.inf) else {o}(math.nan))"
+        "f": "(nextafter_{s}({a}, copysign_{s}({o}(math.inf), {a} + {o}(0))) - {a} "
+        "if abs({a}) < {o}(math.inf) else {o}(math.nan))"
     },
 }
 _FUNCTIONS = (
@@ -215,7 +218,7 @@ def template(op: str, kind: str) -> str | None:
         return COMPLEX[op]
     rows = SPELLING.get(op, {})
     found = next((text for kinds, text in rows.items() if kind in kinds), None)
-    return template(op, "f") if found is None and kind == "l" else found
+    return template(op, "f") if found is None and kind in "hm" else found
 
 
 def spell(op: str, operands: tuple[np.dtype, ...], result: np.dtype, args: tuple[str, ...], prefix: str) -> Spelled:
@@ -226,27 +229,30 @@ def spell(op: str, operands: tuple[np.dtype, ...], result: np.dtype, args: tuple
         return Spelled((), _mixed_comparison(op, operands, args))
     if dtypes.is_low(main) and op in ("nextafter", "spacing"):
         return Spelled((), _low_neighbour(op, main, args))
-    row = template(op, "l" if dtypes.is_low(main) else dtypes.kind(main))
+    row = template(op, "h" if main == dtypes.FLOAT16 else "m" if dtypes.is_low(main) else dtypes.kind(main))
     if row is None:
         raise CompileError(f"no spelling of {op} for {main}", remedy="report this as a bug in numstax")
     compute = dtypes.compute(operands[0])
-    unsigned = np.dtype(f"u{compute.itemsize}")
+    bits = 8 * compute.itemsize
     fields = dict(zip("abc", args, strict=False))
     fields |= {f"truth_{n}": truth(text, d) for n, text, d in zip("abc", args, operands, strict=False)}
     if dtypes.kind(main) in "iu":
         fields |= {f"magnitude_{n}": _magnitude(text, d) for n, text, d in zip("abc", args, operands, strict=False)}
         fields["negative_one"] = f"{args[0]} == -1" if dtypes.kind(main) == "i" else "False"
         fields["none"] = literal(_INVALID[main.name], main)
+    elif dtypes.kind(compute) == "f":
+        half_turn, pi = compute.type(180), compute.type(np.pi)
+        fields["degree"], fields["radian"] = literal(pi / half_turn, compute), literal(half_turn / pi, compute)
     text = row.format(
         t=register_type(result),
         o=register_type(operands[0]),
         s=dtypes.name(compute),
         d=dtypes.name(dtypes.compute(result)),
-        w=8 * compute.itemsize,
-        u=unsigned.name,
-        us=dtypes.name(unsigned),
-        p=f"float{4 * compute.itemsize}",
-        ps=f"f{4 * compute.itemsize}",
+        w=bits,
+        u=f"uint{bits}",
+        us=f"u{bits}",
+        p=f"float{bits // 2}",
+        ps=f"f{bits // 2}",
         r=prefix,
         **fields,
     )
@@ -260,7 +266,7 @@ _INVALID = {f"{sign}int{bits}": 0 for sign in ("", "u") for bits in (8, 16)} | {
     "int32": -(1 << 31),
     "uint32": 0,
     "int64": -(1 << 63),
-    "uint64": 1 << 63,
+    "uint64": 0,
 }
 """What an infinite float64 becomes as an integer on x86: the reciprocal of zero."""
 
@@ -286,4 +292,8 @@ def _mixed_comparison(op: str, operands: tuple[np.dtype, ...], args: tuple[str, 
 def _low_neighbour(op: str, dtype: np.dtype, args: tuple[str, ...]) -> str:
     """nextafter and spacing step through the half float's own bit patterns."""
     name = dtypes.name(dtype)
-    return f"f32_from_{name}({op}_{name}({', '.join(f'{name}_from_f32({a})' for a in args)}))"
+    bits = [f"{name}_from_f32({a})" for a in args]
+    if op == "nextafter":
+        return f"f32_from_{name}(nextafter_{name}({', '.join(bits)}))"
+    inf, nan = literal(np.inf, dtypes.FLOAT32), literal(np.nan, dtypes.FLOAT32)
+    return f"(f32_from_{name}(neighbour_{name}({bits[0]})) - {args[0]} if abs({args[0]}) < {inf} else {nan})"
