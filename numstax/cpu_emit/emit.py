@@ -20,11 +20,11 @@ from numstax.cpu_emit.scalars import find
 from numstax.cpu_emit.text import Text
 from numstax.cpu_emit.transpose import print_tiles
 from numstax.dtypes import name
-from numstax.ir.handlers import work
 from numstax.ir.index import ZERO, Index, bounds, hint
 from numstax.ir.loops import Extern, Kernel, Schedule
 from numstax.knobs import Knobs
 from numstax.program import Emitted, Intrinsic, Program
+from numstax.tiles.cpu import vector_work
 
 TARGET = "cpu"
 MOST_TOGETHER = 8
@@ -57,7 +57,7 @@ def _is_small(unit: Kernel | Extern, threshold: int) -> bool:
     """Is one thread certainly enough?"""
     if isinstance(unit, Extern):
         return False
-    most = bounds(work(unit))[1]
+    most = bounds(vector_work(unit))[1]
     return most is not None and most < threshold
 
 
@@ -70,7 +70,7 @@ def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[str
             text.line(line)
         form = kernel.tiling.form if kernel.tiling is not None else "row"
         tasks = _PRINTERS.get(form, print_rows)(KernelText(text, kernel), parallel)
-    total = sum((work(k) for k in kernels), ZERO)
+    total = sum((vector_work(k) for k in kernels), ZERO)
     # sizes named only by the launch formula are parameters too
     expressions = [text.index(e) for e in (total, text.scratch, *((tasks,) if parallel and tasks is not None else ()))]
     params = tuple(text.params.values())
@@ -129,6 +129,3 @@ def _intrinsics(source: str) -> tuple[Intrinsic, ...]:
     """The scalar functions given as data that a text calls."""
     found = (find(called) for called in sorted(set(_CALL.findall(source))))
     return tuple(i for i in found if i is not None)
-
-
-__all__ = ["Emitted", "emit", "work"]

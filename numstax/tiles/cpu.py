@@ -17,13 +17,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from numstax.hardware import Hardware, host
+from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, hint, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop, Reduce, Scan, Schedule, Tiling
 
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
 SCAN_ROWS = 3
-TASKS_PER_CORE = 4
+LANES = 16
+SHARED = 8192
+"""Vector operations above which the columns of a kernel are shared out among threads."""
 
 
 def tile(schedule: Schedule) -> Schedule:
@@ -81,11 +84,15 @@ def _column_block(kernel: Kernel, lane: Var, machine: Hardware) -> int:
     kept = max((_local_bytes(b) for b in kernel.buffers if b.kind == "local"), default=0)
     others = hint(product(v.extent for v in kernel.outer if v != lane))
     lanes, least = hint(lane.extent), machine.lanes(widest)
-    while block > least and (
-        block * kept > machine.l2 // 2 or others * -(-lanes // block) < min(machine.cores, -(-lanes // least))
-    ):
+    tasks = min(machine.cores, -(-lanes // least)) if hint(vector_work(kernel)) >= SHARED else 1
+    while block > least and (block * kept > machine.l2 // 2 or others * -(-lanes // block) < tasks):
         block //= 2
     return block
+
+
+def vector_work(kernel: Kernel) -> Index:
+    """The operations of a kernel, those on one vector of elements counted once."""
+    return (work(kernel) + (LANES - 1)) // LANES
 
 
 def _local_bytes(buffer: Buffer) -> int:
