@@ -13,8 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from numstax.errors import ArgumentCountError, UnsupportedArrayError
-from numstax.trace.rebind import Rebinder
+from numstax.errors import (
+    ArgumentCountError,
+    SideEffectError,
+    UnsupportedArgumentError,
+    UnsupportedArrayError,
+    UnsupportedOperationError,
+)
+from numstax.trace.rebind import Rebinder, contains_random
 
 _ARRAYS = (np.ndarray, np.memmap)
 
@@ -65,7 +71,17 @@ class Arguments:
             return made
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._dataclass(value, name)
-        return self._rebinder.value(value, name, lambda: value)
+        if contains_random(value):
+            raise SideEffectError(
+                f"argument {name!r} draws random numbers", remedy="draw them outside and pass the array"
+            )
+        try:
+            return self._rebinder.value(value, name, lambda: value)
+        except UnsupportedOperationError:
+            raise UnsupportedArgumentError(
+                f"argument {name!r} is of type {_type_name(value)}",
+                remedy="pass arrays, numbers and containers of them",
+            ) from None
 
     def _dataclass(self, value: Any, name: str) -> Any:
         made = copy.copy(value)

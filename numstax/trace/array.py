@@ -218,7 +218,7 @@ class TracedArray:
         return complex(self.value("complex() takes the value", "keep it an array: .astype(complex)"))
 
     def __index__(self) -> int:
-        return operator.index(self.value("a size, index or loop bound is the value")[()])
+        return operator.index(self.value("a size, index or loop bound is the value", "pass it as a Python int")[()])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.value("conversion to numpy.ndarray needs the value").astype(dtype or self.dtype)

@@ -176,7 +176,19 @@ class Rebinder:
         copy.__defaults__ = tuple(self.value(v, "default", lambda v=v: v) for v in defaults) or None
         words = function.__kwdefaults__ or {}
         copy.__kwdefaults__ = {k: self.value(v, k, lambda v=v: v) for k, v in words.items()} or None
+        self._give_attributes(function, copy)
         return copy
+
+    def _give_attributes(self, function: types.FunctionType, copy: types.FunctionType) -> None:
+        """Attributes that the user has set on the function."""
+        for name, held in vars(function).items():
+            if name != "__wrapped__":
+                getter = functools.partial(vars(function).get, name, MISSING)
+                if not isinstance(held, np.ndarray):
+                    self.captures.watch(getter, held)
+                setattr(copy, name, self.value(held, f"{function.__name__}.{name}", getter))
+        before = [*vars(copy).items()]
+        self._copies.append((function.__name__, lambda: [*vars(copy).items()], lambda: before))
 
     def _view(self, namespace: dict[str, Any]) -> GlobalsView:
         found = self._views.get(id(namespace))
@@ -216,6 +228,8 @@ class Rebinder:
                     members[name] = rebound
         copy = type(cls.__name__, (cls,), members)
         self.originals[copy] = cls
+        before = [*vars(copy).items()]
+        self._copies.append((cls.__name__, lambda: [*vars(copy).items()], lambda: before))
         return copy
 
     def _member(self, member: Any) -> Any:

@@ -190,11 +190,11 @@ def branches(x):
 
 
 def converts(x):
-    return x * float(x[0, 0])
+    return x * [1.0, 2.0][x[0, 0] > 0]
 
 
 def sizes_by_value(x):
-    return np.zeros(int(x.sum()))
+    return np.zeros(int(abs(x).sum()))
 
 
 @pytest.mark.parametrize("function", [branches, converts, sizes_by_value], ids=lambda f: f.__name__)
@@ -204,7 +204,7 @@ def test_values_that_decide(function: Callable[..., object]) -> None:
     assert "remedy" in message
 
 
-@pytest.mark.parametrize("function", [branches, converts], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [branches, sizes_by_value], ids=lambda f: f.__name__)
 def test_without_strict_the_call_runs_as_numpy_with_one_warning(function: Callable[..., object]) -> None:
     compiled = numstax.jit(function)
     with pytest.warns(errors.NumstaxWarning, match=r"test_messages\.py") as caught:
@@ -235,9 +235,10 @@ def test_traced_values_that_escape_are_named() -> None:
         kept.append(x + 1)
         return x
 
-    numstax.jit(f)(X)
-    with pytest.raises(errors.SideEffectError, match=r"test_messages\.py"):
-        kept[0] + 1
+    assert "'kept'" in failure(errors.SideEffectError, f, X)
+    with pytest.warns(errors.NumstaxWarning, match="'kept'"):
+        numstax.jit(f)(X)
+    np.testing.assert_array_equal(kept[0], X + 1)
 
 
 def test_errors_of_the_users_own_code_pass_through() -> None:

@@ -296,3 +296,34 @@ def test_tracing_leaves_numpy_alone() -> None:
     trace(doubled, (X,), {})
     assert {name: getattr(np, name) for name in dir(np)} == before
     assert isinstance(doubled(X), np.ndarray)
+
+
+def counted(x):
+    counted.calls += 1
+    return x
+
+
+counted.calls = 0
+
+
+def scaled_by_attribute(x):
+    return x * scaled_by_attribute.factor
+
+
+scaled_by_attribute.factor = 3.0
+
+
+def set_class_attribute(x):
+    Plain.rate = x
+    return x
+
+
+def test_attributes_of_functions_and_classes() -> None:
+    traced = check(scaled_by_attribute, X)
+    scaled_by_attribute.factor = 4.0
+    assert not traced.holds()
+    for program in (counted, set_class_attribute):
+        with pytest.raises(SideEffectError, match="outside the function"):
+            trace(program, (X,), {})
+    assert counted.calls == 0
+    assert Plain.rate == 0.5

@@ -70,8 +70,9 @@ def divmod_(rec: Recorder, x1: Any, x2: Any) -> tuple[TracedArray, TracedArray]:
 
 @implements(np.modf)
 def modf(rec: Recorder, x: Any) -> tuple[TracedArray, TracedArray]:
-    whole = rec.elementwise("trunc", x)
-    a = rec.lift(x).astype(whole.dtype)
+    a = rec.lift(x)
+    a = a.astype(np.modf.resolve_dtypes((a.dtype, None, None))[0])
+    whole = rec.elementwise("trunc", a)
     part = rec.elementwise("where", rec.elementwise("isinf", a), whole.dtype.type(0), a - whole)
     return rec.elementwise("copysign", part, a), whole
 
@@ -95,7 +96,7 @@ def nan_to_num(
     if kind == "c":
         parts = (nan_to_num(rec, rec.elementwise(p, a), True, nan, posinf, neginf) for p in ("real", "imag"))
         result = rec.elementwise("complex", *parts)
-    elif kind != "f":
+    elif kind != "f" or a.dtype in dtypes.ML_FLOATS:
         result = np.copy(a)
     else:
         info = np.finfo(a.dtype)

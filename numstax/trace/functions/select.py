@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import CastError, DataDependentError, ShapeError
-from numstax.ir import ops
 from numstax.trace import elementwise, extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.indexing import fitted
@@ -40,19 +40,26 @@ def clip(
 ) -> TracedArray:  # fmt: skip
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = rec.lift(a)
-    operands = [x, *(elementwise.operand(rec, v) for v in (low, high) if v is not None)]
-    kind = ops.result_type(*(elementwise.type_of(v) for v in operands)) if dtype is None else np.dtype(dtype)
+    kind = np.dtype(dtype) if dtype is not None else np.clip(*(_empty(rec, v) for v in (x, low, high))).dtype
     result = x
     for op, bound in (("maximum", low), ("minimum", high)):
         if bound is not None:
             if type(bound) is int and dtypes.kind(kind) in "iu":
-                bound = np.clip(bound, np.iinfo(kind).min, np.iinfo(kind).max)
+                bound = builtins.min(builtins.max(bound, np.iinfo(kind).min), np.iinfo(kind).max)
             result = rec.elementwise(op, result.astype(kind), rec.lift(bound).astype(kind))
     if result is x:
         result = rec.elementwise("positive", x)
     if out is None:
         return result
     return apply(rec, np.positive, "__call__", (result,), {"out": (out,)})  # type: ignore[no-any-return]
+
+
+def _empty(rec: Recorder, value: Any) -> Any:
+    """What has the type of `value` for NumPy's promotion, without its elements."""
+    if value is None:
+        return None
+    kind = elementwise.type_of(elementwise.operand(rec, value))
+    return kind(0) if isinstance(kind, type) else np.empty(0, kind)
 
 
 @implements(np.take)
