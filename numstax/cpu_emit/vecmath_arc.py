@@ -91,7 +91,10 @@ def _arcsin_near(x: Value) -> tuple[Value, Value, Value]:
 def arcsin(x: Value) -> Value:
     high, low = HALF_PI[x.dtype]
     far, s, rest = _arcsin_near(absolute(x))
-    return copysign(where(far, (high - (s + s)) - (rest + rest - low), s + rest), x)
+    twice = s + s
+    first = high - twice
+    second = ((high - first) - twice) - (rest + rest - low)
+    return copysign(where(far, first + second, s + rest), x)
 
 
 def arccos(x: Value) -> Value:

@@ -1,9 +1,10 @@
 """Program text to native object code, through Numba: the only file that imports it.
 
-A `Program` for the target 'cpu' enters; a `CompiledObject` (relocatable object code for this machine and
-the symbol of its entry) leaves.  The entry has the C signature ``int32 f(void *ret, void *exc, args...)``
-with one argument for each Param, in order: a pointer, or the scalar by value (a half float or bool as its
-storage integer, a complex number as two floats).  It returns 0.  `ret` and `exc` point to a scratch word.
+A `Program` for the target 'cpu' enters; `ObjectCode` (relocatable, for this machine, with the symbol of its
+entry and the library functions it calls) leaves.  The entry has the C signature
+``int32 f(void *ret, void *exc, args...)`` with one argument for each Param, in order: a pointer, or the scalar
+by value (a half float or bool as its storage integer, a complex number as two floats).  It returns 0.  `ret`
+and `exc` point to a scratch word.
 
 What program text may name besides builtins and `math`:
 
@@ -29,7 +30,6 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -49,6 +49,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Intrinsic, Param, Program
+from numstax.runtime.load import ObjectCode
 
 # A fork waits for compiles in progress: the child would inherit their locks, held for ever.  Numba's lock is
 # the outer one; a dying thread frees LLVM objects under llvmlite's lock alone.
@@ -60,19 +61,12 @@ for _lock in (ffi.lib._lock, global_compiler_lock):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledObject:
-    """Object code and the name of the entry in it."""
-
-    object_code: bytes
-    symbol: str
-
-
-def compile_program(program: Program) -> CompiledObject:
+def compile_program(program: Program) -> ObjectCode:
     """Compile for the host processor.  Raises CompileError, which shows the line that does not compile."""
     with global_compiler_lock:
         module, machine, symbol = _module(program)
-        return CompiledObject(machine.emit_object(module), symbol)
+        called = (f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+        return ObjectCode(machine.emit_object(module), symbol, tuple(called))
 
 
 def disassemble(program: Program) -> str:

@@ -63,8 +63,7 @@ class Host:
         from numstax.runtime.compile_cpu import compile_program
 
         self.counts.compiled += 1
-        compiled = compile_program(program)
-        return ObjectCode(compiled.object_code, compiled.symbol)
+        return compile_program(program)
 
     def _after_fork(self) -> None:
         self._lock = threading.Lock()

@@ -22,6 +22,7 @@ def compiled() -> Callable[..., np.ndarray]:
         pointers = (*zip(names, intrinsic.params, strict=True), ("out", intrinsic.result))
         params = (*(Param(n, "pointer", dtypes.by_name(d)) for n, d in pointers), Param("n", "size"))
         program = Program(f"each_{intrinsic.name}", "cpu", text, "k", params, intrinsics=(intrinsic,))
+        arrays = tuple(map(np.ascontiguousarray, arrays))
         out = np.empty(arrays[0].shape, dtypes.storage(dtypes.by_name(intrinsic.result)))
         assert [a.dtype for a in arrays] == [dtypes.storage(dtypes.by_name(d)) for d in intrinsic.params]
         load(compile_program(program), params)(*RETURN_SLOTS, *(a.ctypes.data for a in (*arrays, out)), out.size)

@@ -14,7 +14,7 @@ from numstax.ir.loops import Body, Buffer, Effect, Instr, Kernel, Loop, Schedule
 from numstax.ir.reference import evaluate_schedule
 from numstax.program import Program
 from numstax.runtime.compile_cpu import compile_program
-from numstax.runtime.load import RETURN_SLOTS, ObjectCode, load
+from numstax.runtime.load import RETURN_SLOTS, load
 from numstax.tiles.cpu import tile
 
 
@@ -68,8 +68,8 @@ def schedule(*kernels: Kernel) -> Schedule:
 
 @cache
 def entry(program: Program):  # type: ignore[no-untyped-def]
-    compiled = compile_program(program)
-    return load(ObjectCode(compiled.object_code, compiled.symbol), program.params)
+    return load(compile_program(program), program.params)
+    return load(compiled, program.params)
 
 
 def run(

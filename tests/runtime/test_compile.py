@@ -29,7 +29,7 @@ def call(program, *args):
     compiled = compile_program(program)
     machine = llvm.Target.from_default_triple().create_target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.object_code))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
     engine.finalize_object()
     word = np.zeros(8, np.int64)
     values = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else a for a in (word, word, *args)]
@@ -109,7 +109,7 @@ def test_threads_and_a_fork_during_compilation():
         t.start()
     child = os.fork()
     if child == 0:
-        os._exit(0 if compile_program(DOUBLE).object_code else 1)
+        os._exit(0 if compile_program(DOUBLE).code else 1)
     for t in threads:
         t.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
