@@ -63,7 +63,8 @@ def verify_schedule(schedule: Schedule) -> None:
             _verify_extern(unit, buffers, defined)
         defined |= unit.writes() - _locals(unit)
     for name in (*(n for n in schedule.outputs if n is not None), *(n for _, n in schedule.writes)):
-        if name not in defined:
+        empty = name in buffers and ZERO in buffers[name].shape
+        if name not in defined and not empty:
             raise VerifyError(f"the result {name} is never written")
 
 
