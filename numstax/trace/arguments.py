@@ -177,14 +177,16 @@ def builder(tree: Tree, first: int = 0) -> Callable[[Sequence[Any]], Any]:
     if names:
         return lambda outputs: _dataclass(kind, names, [p(outputs) for p in parts])
     if hasattr(kind, "_fields"):
-        return lambda outputs: kind(*[p(outputs) for p in parts])
+        named: Any = kind
+        return lambda outputs: named(*[p(outputs) for p in parts])
     if kind is tuple:
         return lambda outputs: tuple([p(outputs) for p in parts])
-    return lambda outputs: kind([p(outputs) for p in parts])
+    sequence: Any = kind
+    return lambda outputs: sequence([p(outputs) for p in parts])
 
 
 def _dataclass(kind: type, names: Sequence[Any], values: Sequence[Any]) -> Any:
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     for name, value in zip(names, values, strict=True):
         object.__setattr__(made, name, value)
     return made

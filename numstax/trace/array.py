@@ -250,7 +250,7 @@ class TracedArray:
     def __contains__(self, item: object) -> bool:
         return bool((self == item).any())
 
-    def __getitem__(self, key: object) -> TracedArray:
+    def __getitem__(self, key: object) -> Any:
         return self.recorder.getitem(self, key)
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -285,7 +285,7 @@ class TracedArray:
     __matmul__, __rmatmul__, __imatmul__ = _binary("matmul"), _reflected("matmul"), _in_place("matmul")
     __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
     __lt__, __le__, __gt__, __ge__ = (_binary(op) for op in ("less", "less_equal", "greater", "greater_equal"))
-    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")
     __hash__ = None  # type: ignore[assignment]
     __neg__, __pos__, __abs__, __invert__ = (_unary(op) for op in ("negative", "positive", "absolute", "invert"))
 

@@ -15,6 +15,16 @@ Getter = Callable[[], Any]
 MISSING = object()
 """What a name that is not defined gives."""
 
+
+def always(value: Any) -> Getter:
+    return lambda: value
+
+
+def item(getter: Getter, key: Any) -> Getter:
+    """Reads an item of what `getter` reads."""
+    return lambda: getter()[key]
+
+
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 

@@ -49,7 +49,7 @@ def operand(rec: Recorder, value: object) -> TracedArray | int | float | complex
 
 def type_of(value: TracedArray | int | float | complex) -> ops.Operand:
     if isinstance(value, TracedArray):
-        return value.weak if value.weak in _PYTHON_NUMBERS else value.dtype  # type: ignore[return-value]
+        return value.weak if value.weak in _PYTHON_NUMBERS else value.dtype
     return type(value)
 
 
@@ -79,7 +79,7 @@ def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | No
         return rec.fresh(rec.nodes.full(decided, dtypes.BOOL, shape), is_scalar=not shape)
     nodes = [expand(rec, x, d, shape) for x, d in zip(operands, operand_dtypes, strict=True)]
     arrays = [(x.sizes, x.strides_in_elements) for x in operands if isinstance(x, TracedArray) and x.sizes]
-    return rec.fresh(rec.nodes.elementwise(op, nodes, result), not shape, strides=keep_order(shape, arrays))
+    return rec.laid_out(rec.nodes.elementwise(op, nodes, result), keep_order(shape, arrays), not shape)
 
 
 def _decided(op: str, operands: Sequence[object], operand_dtypes: Sequence[np.dtype]) -> bool | None:

@@ -92,7 +92,7 @@ def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
         raise UnsupportedOperationError(
             f"an argument of type {type(value).__name__} to a library function", user_origin()
         ) from None
-    return value  # type: ignore[return-value]
+    return value
 
 
 def _thaw(tree: object, examples: Sequence[np.ndarray]) -> Any:

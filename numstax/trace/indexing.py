@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import DataDependentError, OutOfBoundsError, ShapeError, UnsupportedOperationError
+from numstax.errors import OutOfBoundsError, ShapeError, UnsupportedOperationError
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
+from numstax.trace.selection import Selection, size_unknown
 from numstax.trace.sizes import broadcast, fits, number, size_of, text
 from numstax.trace.views import ReshapeView, SliceView
 
@@ -40,14 +41,13 @@ class _Item:
         return {"new": 0, "mask": self.value.ndim if self.kind == "mask" else 0}.get(self.kind, 1)
 
 
-def getitem(rec: Recorder, x: TracedArray, key: object) -> TracedArray:
+def getitem(rec: Recorder, x: TracedArray, key: object) -> TracedArray | Selection:
     items, has_ellipsis = _expand(rec, x, key)
     if any(i.kind == "mask" for i in items):
-        raise DataDependentError(
-            "boolean-mask indexing gives a size that depends on the values of an array",
-            user_origin(),
-            "keep the full size: np.where(mask, a, 0)",
-        )
+        whole = all(i.kind == "slice" and i.value == slice(None) for i in items[1:])
+        if items[0].kind == "mask" and whole and _mask_fits(x, items[0].value, 0):
+            return Selection(rec, rec.fresh(x.node), rec.fresh(items[0].value.node))
+        raise size_unknown()
     if any(i.kind == "array" for i in items):
         return _gather(rec, x, items)
     view = _basic(x, items)
@@ -245,6 +245,18 @@ def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArra
     return result
 
 
+def _mask_fits(x: TracedArray, mask: TracedArray, at: int) -> bool:
+    """True; raises IndexError when the mask has other sizes than the axes from `at` on that it covers."""
+    for k, (n, m) in enumerate(zip(x.sizes[at : at + mask.ndim], mask.sizes, strict=True)):
+        if n is not m:
+            raise OutOfBoundsError(
+                f"boolean index did not match indexed array along axis {at + k}; size of axis is {n} "
+                f"but size of corresponding boolean axis is {m}",
+                user_origin(),
+            )
+    return True
+
+
 def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: object) -> bool:
     """``x[mask] = value`` as a choice; False when the value has one entry for each True."""
     at = next(k for k, i in enumerate(items) if i.kind == "mask")
@@ -252,22 +264,19 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: o
         return False
     target = _basic(x, items)
     mask: TracedArray = items[at].value
-    covered = target.sizes[at : at + mask.ndim]
-    if covered != mask.sizes:
-        for k, (n, m) in enumerate(zip(covered, mask.sizes, strict=True)):
-            if n is not m:
-                raise OutOfBoundsError(
-                    f"boolean index did not match indexed array along axis {at + k}; size of axis is {n} "
-                    f"but size of corresponding boolean axis is {m}",
-                    user_origin(),
-                )
+    _mask_fits(target, mask, at)
     rest = target.sizes[at + mask.ndim :]
+    if isinstance(value, Selection):
+        if at or not value.same_places(mask.node) or value.full.sizes != target.sizes:
+            raise size_unknown()
+        value = value.full
+        rest = target.sizes
     node = _cast_value(rec, x, value).node
     while len(node.shape) > len(rest) and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
     if len(node.shape) > len(rest):
         return False
-    spread = rec.nodes.reshape(mask.node, mask.sizes + (ONE,) * len(rest))
+    spread = rec.nodes.reshape(mask.node, mask.sizes + (ONE,) * (target.ndim - at - mask.ndim))
     choose = rec.nodes.broadcast(spread, target.sizes)
     chosen = rec.nodes.broadcast(node, broadcast(node.shape, target.sizes))
     target.put(rec.nodes.elementwise("where", (choose, chosen, target.node), x.dtype))

@@ -65,7 +65,8 @@ def reshape_strides(shape: Shape, strides: Strides, new: Shape) -> Strides | Non
     if any(n.value == 0 for n in shape):
         return contiguous_strides(new)
     old = [(number(n), number(s)) for n, s in zip(shape, strides, strict=True) if n is not ONE]
-    sizes, out = list(numbers(new)), []
+    sizes = list(numbers(new))
+    out: list[int] = []
     i = j = 0
     while i < len(old) and j < len(sizes):
         old_end, new_end, have, want = i + 1, j + 1, old[i][0], sizes[j]

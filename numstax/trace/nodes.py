@@ -80,7 +80,7 @@ class Nodes:
         if axes == tuple(range(len(axes))):
             return x
         if x.op == "transpose":
-            inner: tuple[int, ...] = x.attr("axes")  # type: ignore[assignment]
+            inner: tuple[int, ...] = x.attr("axes")
             return self.transpose(x.args[0], tuple(inner[a] for a in axes))
         return self.make("transpose", (x,), tuple(x.shape[a] for a in axes), x.dtype, axes=axes)
 
@@ -153,12 +153,16 @@ class Nodes:
 def _region_of(x: Node) -> Region:
     """The region a slice reads or an update writes."""
     shape = x.shape if x.op == "slice" else x.args[1].shape
-    return x.attr("starts"), x.attr("steps"), shape  # type: ignore[return-value]
+    return x.attr("starts"), x.attr("steps"), shape
 
 
 def _covers(region: Region, shape: Shape) -> bool:
     starts, steps, sizes = region
-    return sizes == shape and all(s is ZERO for s in starts) and all(k is ONE or n is ONE for k, n in zip(steps, sizes))
+    return (
+        sizes == shape
+        and all(s is ZERO for s in starts)
+        and all(k is ONE or n is ONE for k, n in zip(steps, sizes, strict=True))
+    )
 
 
 def _compose(outer: Region, inner: Region) -> Region:
@@ -176,7 +180,7 @@ def _axes(a: Region, b: Region) -> list[tuple[int, int, int, int, int, int]] | N
         if None in values:
             return None
         out.append(tuple(values))
-    return out  # type: ignore[return-value]
+    return out
 
 
 def _disjoint(a: Region, b: Region) -> bool:

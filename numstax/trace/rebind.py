@@ -26,7 +26,7 @@ from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.trace import extern, substitutes
 from numstax.trace.array import TracedArray
-from numstax.trace.captures import MISSING, Captures, Getter
+from numstax.trace.captures import MISSING, Captures, Getter, always, item
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
 
@@ -84,13 +84,13 @@ class Rebinder:
             return self._function_value(value)
         if isinstance(value, types.MethodType):
             return types.MethodType(
-                self.value(value.__func__, name, lambda: value.__func__),
-                self.value(value.__self__, name, lambda: value.__self__),
+                self.value(value.__func__, name, always(value.__func__)),
+                self.value(value.__self__, name, always(value.__self__)),
             )
         if isinstance(value, functools.partial):
-            parts = [self.value(v, name, lambda v=v: v) for v in (value.func, *value.args)]
-            words = {k: self.value(v, name, lambda v=v: v) for k, v in value.keywords.items()}
-            return functools.partial(*parts, **words)
+            function, *parts = (self.value(v, name, always(v)) for v in (value.func, *value.args))
+            words = {k: self.value(v, name, always(v)) for k, v in value.keywords.items()}
+            return functools.partial(function, *parts, **words)
         if type(value).__module__.startswith("numstax.") and isinstance(
             getattr(value, "__wrapped__", None), types.FunctionType
         ):
@@ -157,7 +157,7 @@ class Rebinder:
         """The copy of a user's function that reads through a view of its globals."""
         found = self._memo.get(id(function))
         if found is not None:
-            return found[1]  # type: ignore[no-any-return]
+            return found[1]
         _check_code(function.__code__)
         cells = tuple(types.CellType() for _ in function.__closure__ or ())
         copy = types.FunctionType(function.__code__, self._view(function.__globals__), function.__name__, None, cells)
@@ -173,9 +173,9 @@ class Rebinder:
                 self.captures.watch(getter, held)
             new.cell_contents = self.value(held, name, getter)
         defaults = function.__defaults__ or ()
-        copy.__defaults__ = tuple(self.value(v, "default", lambda v=v: v) for v in defaults) or None
+        copy.__defaults__ = tuple(self.value(v, "default", always(v)) for v in defaults) or None
         words = function.__kwdefaults__ or {}
-        copy.__kwdefaults__ = {k: self.value(v, k, lambda v=v: v) for k, v in words.items()} or None
+        copy.__kwdefaults__ = {k: self.value(v, k, always(v)) for k, v in words.items()} or None
         self._give_attributes(function, copy)
         return copy
 
@@ -239,8 +239,8 @@ class Rebinder:
         if isinstance(member, staticmethod | classmethod) and isinstance(member.__func__, types.FunctionType):
             return type(member)(self.function(member.__func__))
         if isinstance(member, property):
-            parts = (f if f is None else self.function(f) for f in (member.fget, member.fset, member.fdel))  # type: ignore[arg-type]
-            return property(*parts)
+            parts: list[Any] = [f and self.function(f) for f in (member.fget, member.fset, member.fdel)]  # type: ignore[arg-type]
+            return property(parts[0], parts[1], parts[2])
         return None
 
     # --- containers and objects -------------------------------------------------------------------------
@@ -250,13 +250,13 @@ class Rebinder:
         if isinstance(value, set | frozenset):
             return type(value)(value)
         if isinstance(value, dict):
-            made: Any = {k: self.value(v, f"{name}[{k!r}]", lambda k=k: getter()[k]) for k, v in value.items()}
+            made: Any = {k: self.value(v, f"{name}[{k!r}]", item(getter, k)) for k, v in value.items()}
             if type(value) is not dict:
                 raise UnsupportedOperationError(f"the outside {type(value).__name__} {name!r}", user_origin())
             before = [*made.items()]
             self._copies.append((name, lambda: [*made.items()], lambda: before))
             return made
-        items = [self.value(v, f"{name}[{k}]", lambda k=k: getter()[k]) for k, v in enumerate(value)]
+        items = [self.value(v, f"{name}[{k}]", item(getter, k)) for k, v in enumerate(value)]
         if isinstance(value, tuple):
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if type(value) is not list:
@@ -286,10 +286,10 @@ class Rebinder:
             made.__dict__[attribute] = read[attribute]
             return read[attribute]
 
-        rebound = self.value(cls, cls.__name__, lambda: cls)
+        rebound = self.value(cls, cls.__name__, always(cls))
         watched = type(cls.__name__, (rebound,), {"__getattr__": get, "__module__": cls.__module__})
         self.originals[watched] = cls
-        native = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+        native: Any = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
         made: Any = native.__new__(watched)
         for attribute in own:
             if hasattr(cls, attribute):
@@ -344,7 +344,7 @@ class GlobalsView(dict):
 
     def _import(self, name: str, *args: Any) -> Any:
         module = builtins.__import__(name, self._namespace, *args[1:])
-        return self._rebinder.value(module, name, lambda: module)
+        return self._rebinder.value(module, name, always(module))
 
 
 class ModuleView:

@@ -92,16 +92,13 @@ class Recorder:
 
     # --- handles ----------------------------------------------------------------------------------
 
-    def fresh(
-        self,
-        node: Node,
-        is_scalar: bool = False,
-        weak: type | None = None,
-        strides: Strides | type[Ellipsis] | None = ...,  # type: ignore[valid-type]
-    ) -> TracedArray:
-        """A handle of new memory (C-contiguous unless `strides` says otherwise) or of a scalar."""
-        layout = contiguous_strides(node.shape) if strides is ... else strides
-        return TracedArray(self, Storage(node), node, layout, is_scalar=is_scalar, weak=weak)  # type: ignore[arg-type]
+    def fresh(self, node: Node, is_scalar: bool = False, weak: type | None = None) -> TracedArray:
+        """A handle of new C-contiguous memory, or of a scalar."""
+        return TracedArray(self, Storage(node), node, contiguous_strides(node.shape), (), is_scalar, weak)
+
+    def laid_out(self, node: Node, strides: Strides | None, is_scalar: bool = False) -> TracedArray:
+        """A handle of new memory with these strides."""
+        return TracedArray(self, Storage(node), node, strides, (), is_scalar)
 
     def lift(self, value: object) -> TracedArray:
         """Any array-like as a handle."""
@@ -113,7 +110,7 @@ class Recorder:
         if isinstance(value, np.generic) and dtypes.is_supported(value.dtype):
             return self.fresh(self.nodes.constant(value, value.dtype), is_scalar=True)
         if isinstance(value, list | tuple) and contains_traced(value):
-            return self.call(np.stack, ([self.lift(v) for v in value],), {})  # type: ignore[no-any-return]
+            return self.call(np.stack, ([self.lift(v) for v in value],), {})
         array = np.asarray(value)
         if not dtypes.is_supported(array.dtype.newbyteorder("=")):
             what = f"{type(value).__name__} as an operand" if array.dtype.kind == "O" else f"dtype {array.dtype}"
@@ -130,7 +127,7 @@ class Recorder:
     def example(self, node: Node) -> np.ndarray:
         """The value of `node` for the arguments of this call."""
         evaluate_nodes(topological([node]), self._values, self.examples, {})
-        return self._values[node]  # type: ignore[no-any-return]
+        return self._values[node]
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -152,7 +149,7 @@ class Recorder:
     def ufunc(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return ufuncs.apply(self, ufunc, method, inputs, dict(kwargs))
 
-    def getitem(self, x: TracedArray, key: object) -> TracedArray:
+    def getitem(self, x: TracedArray, key: object) -> Any:
         return indexing.getitem(self, x, key)
 
     def setitem(self, x: TracedArray, key: object, value: object) -> None:

@@ -82,7 +82,7 @@ def reduction(
     if keepdims:
         shape = tuple(ONE if k in axes else n for k, n in enumerate(x.sizes))
         return rec.fresh(rec.nodes.reshape(node, shape), not shape)
-    return rec.fresh(node, not node.shape, strides=layout)
+    return rec.laid_out(node, layout, not node.shape)
 
 
 def _complex_order(
@@ -93,7 +93,7 @@ def _complex_order(
         raise UnsupportedOperationError(f"{op}.reduce of complex numbers with initial or where", user_origin())
     function = getattr(np, op).reduce
     kwargs = {"axis": tuple(axis) if isinstance(axis, list) else axis, "keepdims": keepdims}
-    return extern.call(rec, function, (x,), kwargs, f"numpy.{op}.reduce")  # type: ignore[no-any-return]
+    return extern.call(rec, function, (x,), kwargs, f"numpy.{op}.reduce")
 
 
 def scan(rec: Recorder, op: str, a: object, axis: object = 0, dtype: object = None) -> TracedArray:
@@ -105,7 +105,7 @@ def scan(rec: Recorder, op: str, a: object, axis: object = 0, dtype: object = No
         x = x.reshape(1)
     result = result_dtype(op, x.dtype) if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
     if dtypes.kind(result) == "c" and op in ("maximum", "minimum"):
-        return extern.call(rec, getattr(np, op).accumulate, (x,), {"axis": axis}, f"numpy.{op}.accumulate")  # type: ignore[no-any-return]
+        return extern.call(rec, getattr(np, op).accumulate, (x,), {"axis": axis}, f"numpy.{op}.accumulate")
     work = dtypes.compute(result)
     node = rec.nodes.scan(op, rec.nodes.cast(x.node, work), normalize_axis(axis, x.ndim))  # type: ignore[arg-type]
     return rec.fresh(rec.nodes.cast(node, result))

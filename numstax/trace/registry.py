@@ -12,6 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+xp: Any = np
+"""NumPy called on traced arrays: they come out traced, which NumPy's type stubs do not know."""
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:

@@ -38,23 +38,25 @@ _EFFECTS = "open input exec eval globals locals vars setattr delattr id compile 
 class _ScalarType(type):
     """The type of a stand-in for a scalar type: a subclass of it that takes traced values."""
 
-    def __call__(cls, *args: Any) -> Any:  # type: ignore[override]
-        original: type = cls.__base__
+    original: type
+    convert: Callable[[Any], TracedArray]
+
+    def __call__(cls, *args: Any) -> Any:
         if len(args) == 1 and contains_traced(args[0]):
-            return cls.convert(args[0])  # type: ignore[attr-defined]
-        return original(*args)
+            return cls.convert(args[0])
+        return cls.original(*args)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.__base__)
+        return isinstance(instance, cls.original)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.__base__)
+        return issubclass(subclass, cls.original)
 
     def __hash__(cls) -> int:
-        return hash(cls.__base__)
+        return hash(cls.original)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.__base__
+        return other is cls or other is cls.original
 
 
 def scalar_type(rec: Recorder, original: type) -> type:
@@ -69,9 +71,8 @@ def scalar_type(rec: Recorder, original: type) -> type:
             x.value(f"{original.__name__}() takes the value")
         return rec.fresh(cast, not x.sizes, weak=weak)
 
-    return _ScalarType(
-        original.__name__, (original,), {"convert": staticmethod(convert), "dtype": dtype, "__slots__": ()}
-    )
+    members = {"original": original, "convert": staticmethod(convert), "dtype": dtype, "__slots__": ()}
+    return _ScalarType(original.__name__, (original,), members)
 
 
 def numpy_function(rec: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,7 +178,7 @@ class Grid:
             line = self._rec.call(np.linspace, (start, part.stop, int(abs(step))), {})
         else:
             line = self._rec.call(np.arange, (start, part.stop, step), {})
-        return line  # type: ignore[no-any-return]
+        return line
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):

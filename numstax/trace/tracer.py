@@ -22,6 +22,7 @@ from numstax.trace.array import Storage, TracedArray
 from numstax.trace.captures import Getter
 from numstax.trace.rebind import Rebinder
 from numstax.trace.recorder import Recorder
+from numstax.trace.selection import Selection, size_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class Outputs:
 
     def leaf(self, value: Any) -> Leaf | None:
         """An output for a traced value or an array made while tracing."""
+        if isinstance(value, Selection):
+            raise size_unknown()
         if isinstance(value, np.ndarray) and not isinstance(value, TracedArray):
             value = self._rec.constant_array(value)
         if not isinstance(value, TracedArray):

@@ -11,11 +11,12 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import CastError, ShapeError, UnsupportedOperationError
 from numstax.ir import ops
-from numstax.trace import elementwise, extern, host, reductions
+from numstax.trace import elementwise, extern, host, reductions, selection
 from numstax.trace.array import TracedArray
 from numstax.trace.indexing import encode_key
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import HANDLERS
+from numstax.trace.selection import Selection
 from numstax.trace.sizes import broadcast, fits, text
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _IGNORED = {"subok", "order", "casting"}
 
 def operator(rec: Recorder, op: str, *operands: object) -> Any:
     """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
+    if any(isinstance(x, Selection) for x in operands):
+        return selection.elementwise(rec, op, operands)
     if op in ("matmul", "divmod"):
         return apply(rec, getattr(np, op), "__call__", operands, {})
     if op == "power":
@@ -58,17 +61,21 @@ def _simpler_power(op: str, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, 
 def in_place(rec: Recorder, op: str, target: TracedArray, operand: object) -> TracedArray:
     """An augmented assignment: changes an array, makes a new scalar."""
     if target.is_scalar:
-        return operator(rec, op, target, operand)  # type: ignore[no-any-return]
+        return operator(rec, op, target, operand)
     if op == "power":
         op, operands = _simpler_power(op, (target, operand))
     else:
         operands = (target, operand)
-    return apply(rec, getattr(np, op), "__call__", operands, {"out": (target,)})  # type: ignore[no-any-return]
+    return apply(rec, getattr(np, op), "__call__", operands, {"out": (target,)})
 
 
 def apply(rec: Recorder, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """``ufunc.method(*inputs, **kwargs)`` with some traced argument."""
     name = ufunc.__name__
+    if any(isinstance(x, Selection) for x in inputs):
+        if method != "__call__" or kwargs:
+            raise selection.size_unknown()
+        return selection.elementwise(rec, name, inputs)
     if method == "__call__":
         return _call(rec, ufunc, inputs, kwargs)
     if method == "at":
@@ -156,8 +163,8 @@ def _store(
         )
     value = rec.nodes.broadcast(rec.nodes.cast(result.node, out.dtype), out.sizes)
     if where is not True:
-        mask = rec.nodes.broadcast(rec.lift(where).node, out.sizes)
-        value = rec.nodes.elementwise("where", (mask, value, out.node), out.dtype)
+        holds = rec.nodes.broadcast(rec.lift(where).node, out.sizes)
+        value = rec.nodes.elementwise("where", (holds, value, out.node), out.dtype)
     out.put(value)
     return out
 

@@ -30,7 +30,7 @@ class View:
     def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
         raise NotImplementedError
 
-    def strides(self, base: Strides, shape: Shape) -> Strides:
+    def strides(self, base: Strides, shape: Shape) -> Strides | None:
         """Strides of the view, given strides and shape of its base."""
         raise NotImplementedError
 
@@ -68,7 +68,7 @@ class ReshapeView(View):
     """`new_strides` are those of the view; the caller has found that no data moves."""
 
     shape: Shape
-    new_strides: Strides
+    new_strides: Strides | None
 
     def read(self, nodes: Nodes, base: Node) -> Node:
         return nodes.reshape(base, self.shape)
@@ -76,7 +76,7 @@ class ReshapeView(View):
     def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
         return nodes.reshape(value, base.shape)
 
-    def strides(self, base: Strides, shape: Shape) -> Strides:
+    def strides(self, base: Strides, shape: Shape) -> Strides | None:
         return self.new_strides
 
     def host(self) -> HostStep:

@@ -96,7 +96,9 @@ FUNCTIONS = {
     "compare": (lambda x: (np.isclose(x, x + 1e-9), np.allclose(x, x), np.array_equal(x, x + 1)), (A,)),
     "tests": (lambda x: (np.isnan(x), np.isposinf(1 / x), np.nan_to_num(x, nan=7.0), np.isreal(x)), (NAN,)),
     "nan": (
-        lambda x: [f(x, axis=0) for f in (np.nansum, np.nanmean, np.nanmax, np.nanmin, np.nanvar, np.nanstd, np.nanprod)],
+        lambda x: [
+            f(x, axis=0) for f in (np.nansum, np.nanmean, np.nanmax, np.nanmin, np.nanvar, np.nanstd, np.nanprod)
+        ],
         (NAN,),
     ),
     "nancum": (lambda x: (np.nancumsum(x), np.nancumprod(x, axis=1), np.nansum(x)), (NAN,)),
@@ -116,7 +118,10 @@ FUNCTIONS = {
     "tile": (lambda x: (np.tile(x, 2), np.tile(x, (2, 1, 2)), np.repeat(x, 2), x.repeat(3, axis=0)), (A,)),
     "repeat_counts": (lambda v: np.repeat(v, [1, 0, 2, 1, 1, 3]), (V,)),
     "flips": (lambda x: (np.flip(x), np.flipud(x), np.fliplr(x), [np.rot90(x, k) for k in range(5)]), (A,)),
-    "roll": (lambda x: (np.roll(x, 2), np.roll(x, -1, axis=1), np.roll(x, (1, 2), axis=(0, 1)), np.roll(x, 7, 0)), (A,)),
+    "roll": (
+        lambda x: (np.roll(x, 2), np.roll(x, -1, axis=1), np.roll(x, (1, 2), axis=(0, 1)), np.roll(x, 7, 0)),
+        (A,),
+    ),
     "pad": (lambda x: [np.pad(x, 2, mode=m) for m in ("constant", "edge", "wrap", "reflect", "symmetric")], (A,)),
     "pad_widths": (
         lambda x: (np.pad(x, ((1, 0), (0, 2)), constant_values=3), np.pad(x, (1, 2), constant_values=(4, 5))),
@@ -128,7 +133,13 @@ FUNCTIONS = {
         (A,),
     ),
     "axes": (
-        lambda x: (x.transpose(2, 0, 1), np.moveaxis(x, 0, -1), np.rollaxis(x, 2), x.swapaxes(0, 2), np.expand_dims(x, 1)),
+        lambda x: (
+            x.transpose(2, 0, 1),
+            np.moveaxis(x, 0, -1),
+            np.rollaxis(x, 2),
+            x.swapaxes(0, 2),
+            np.expand_dims(x, 1),
+        ),
         (CUBE,),
     ),
     "at_least": (lambda v: (np.atleast_1d(v), np.atleast_2d(v), np.atleast_3d(v)), (V,)),
@@ -136,7 +147,10 @@ FUNCTIONS = {
     "windows": (lambda v: (sliding_window_view(v, 3), sliding_window_view(v, 3).mean(axis=1)), (V,)),
     "diagonals": (lambda x: (np.diagonal(x, 1), x.trace(), np.diag(x), np.diag(x[0]), np.diag(x[0], -2)), (A,)),
     "triangles": (lambda x: (np.tril(x), np.triu(x, 1), np.tri(3, 4, 1) + x[0, 0]), (A,)),
-    "diff": (lambda x: (np.diff(x), np.diff(x, n=2, axis=0), np.ediff1d(x), np.gradient(x[0]), np.gradient(x, 0.5)), (A,)),
+    "diff": (
+        lambda x: (np.diff(x), np.diff(x, n=2, axis=0), np.ediff1d(x), np.gradient(x[0]), np.gradient(x, 0.5)),
+        (A,),
+    ),
     "integrate": (lambda x: (np.trapezoid(x), np.trapezoid(x, dx=0.5, axis=0), np.sinc(x)), (A,)),
     "interp": (lambda v: (np.interp(v, [-1.0, 0, 1], [2.0, 3, 5]), np.searchsorted([-1.0, 0, 1], v)), (V,)),
     "matmul": (lambda x, y: (x @ y.T, x @ y[0], x[0] @ y.T, x[0] @ y[0], np.matmul(x[None], y.T)), (A, B)),
@@ -147,19 +161,34 @@ FUNCTIONS = {
     "einsum": (
         lambda x, y: [
             np.einsum(s, x, y)
-            for s in ("ij,kj->ik", "ij,ij->i", "ij,ij", "ij,ij->ij", "ij,kl->ijkl", "ij,kj", "...j,...j->...", "ij,kl->jl")
+            for s in (
+                "ij,kj->ik",
+                "ij,ij->i",
+                "ij,ij",
+                "ij,ij->ij",
+                "ij,kl->ijkl",
+                "ij,kj",
+                "...j,...j->...",
+                "ij,kl->jl",
+            )
         ],
         (A, B),
     ),
-    "einsum_one": (lambda x: (np.einsum("ii", x), np.einsum("ii->i", x), np.einsum("ij->ji", x), np.einsum("ij->", x)), (SQ,)),
+    "einsum_one": (
+        lambda x: (np.einsum("ii", x), np.einsum("ii->i", x), np.einsum("ij->ji", x), np.einsum("ij->", x)),
+        (SQ,),
+    ),
     "einsum_three": (lambda x: (np.einsum("ij,jk,kl->il", x, x, x), np.einsum("i,ij,j", x[0], x, x[1])), (SQ,)),
     "einsum_batch": (lambda x: np.einsum("bij,bkj->bik", x, x), (CUBE,)),
-    "linalg": (lambda x: (np.linalg.inv(x), np.linalg.det(x), np.linalg.solve(x, x[0]), np.linalg.matrix_power(x, 3)), (SQ,)),
+    "linalg": (
+        lambda x: (np.linalg.inv(x), np.linalg.det(x), np.linalg.solve(x, x[0]), np.linalg.matrix_power(x, 3)),
+        (SQ,),
+    ),
     "named_result": (lambda x: np.linalg.eigh(x + x.T).eigenvalues, (SQ,)),
     "fft": (lambda v: (np.fft.fft(v), np.fft.irfft(np.fft.rfft(v))), (V,)),
     "percentile": (lambda x: (np.percentile(x, 30), np.quantile(x, [0.1, 0.5], axis=0), np.histogram(x, 4)), (A,)),
     "cov": (lambda x: (np.cov(x), np.convolve(x[0], [1.0, 2, 1]), np.correlate(x[0], x[1])), (A,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -180,22 +209,55 @@ def test_functions_keep_dtype(name: str, dtype: str) -> None:
 
 CREATION = {
     "zeros": lambda s: (np.zeros(3) + s, np.ones((2, 3), int), np.full(3, 7), np.full((2,), s), np.empty(0)),
-    "arange": lambda s: (np.arange(5), np.arange(2, 9, 3), np.arange(0, 1, 0.3), np.arange(5, 0, -2), np.arange(3.0) * s),
+    "arange": lambda s: (
+        np.arange(5),
+        np.arange(2, 9, 3),
+        np.arange(0, 1, 0.3),
+        np.arange(5, 0, -2),
+        np.arange(3.0) * s,
+    ),
     "arange_dtype": lambda s: (np.arange(4, dtype=np.float32), np.arange(1, 4, dtype="u1"), np.arange(0)),
     "linspace": lambda s: (
-        np.linspace(0, 1, 5), np.linspace(0, 2, 4, endpoint=False), np.linspace(0, s, 3), np.logspace(0, 2, 3),
-        np.linspace(0, 9, 4, dtype=int), np.linspace(0, 1, 1), np.linspace(0, 1, 5, retstep=True),
+        np.linspace(0, 1, 5),
+        np.linspace(0, 2, 4, endpoint=False),
+        np.linspace(0, s, 3),
+        np.logspace(0, 2, 3),
+        np.linspace(0, 9, 4, dtype=int),
+        np.linspace(0, 1, 1),
+        np.linspace(0, 1, 5, retstep=True),
     ),
     "eye": lambda s: (np.eye(3), np.eye(2, 4, 1), np.identity(2), np.eye(3, dtype=bool), np.eye(3, k=-1) * s),
-    "grids": lambda s: (np.meshgrid(np.arange(3), np.arange(2.0)), np.indices((2, 3)), np.mgrid[0:2, 0:3], np.ogrid[0:2, 0:3]),
-    "grids_complex": lambda s: (np.mgrid[0:1:3j], np.meshgrid([1, 2], [3], [4, 5], indexing="ij"), np.mgrid[-1:1:3j, 0:2]),
+    "grids": lambda s: (
+        np.meshgrid(np.arange(3), np.arange(2.0)),
+        np.indices((2, 3)),
+        np.mgrid[0:2, 0:3],
+        np.ogrid[0:2, 0:3],
+    ),
+    "grids_complex": lambda s: (
+        np.mgrid[0:1:3j],
+        np.meshgrid([1, 2], [3], [4, 5], indexing="ij"),
+        np.mgrid[-1:1:3j, 0:2],
+    ),
     "like": lambda s: (np.zeros_like(s), np.full_like(np.arange(3), 2), np.ones_like([1.0, 2])),
-    "array": lambda s: (np.array([s, 2.0, s * 3]), np.array([[1, 2], [3, 4]]), np.asarray([s, s]), np.array(s), np.array([1], ndmin=2)),
-    "types": lambda s: (np.float32(s), np.int64(s), np.float64(2) * s, float(s), complex(s), np.float16(1.5) * np.float32(s)),
+    "array": lambda s: (
+        np.array([s, 2.0, s * 3]),
+        np.array([[1, 2], [3, 4]]),
+        np.asarray([s, s]),
+        np.array(s),
+        np.array([1], ndmin=2),
+    ),
+    "types": lambda s: (
+        np.float32(s),
+        np.int64(s),
+        np.float64(2) * s,
+        float(s),
+        complex(s),
+        np.float16(1.5) * np.float32(s),
+    ),
     "from_function": lambda s: np.fromfunction(lambda i, j: i * s + j, (2, 3)),
     "r_": lambda s: (np.r_[1.0, s, 0:3], np.r_[0:2]),
     "known": lambda s: [int(k) for k in np.arange(3)] + [np.zeros(4)[i] + s for i in np.array([1, 2])],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CREATION)

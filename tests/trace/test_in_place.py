@@ -60,6 +60,15 @@ def masks(x):
     return x
 
 
+def masked_reads(x):
+    x[x > 7] *= 2
+    low = x < 5
+    x[low] = np.sqrt(x[low]) + x[low] ** 2 - 1
+    rows = x[:, 0] > 3
+    x[rows] -= np.arange(4)
+    return x[low].sum(), x[rows].mean(axis=0), (x[low] > 0).all(), x[rows].std()
+
+
 def newaxis(x):
     x[0, None, :2] = [[7, 8]]
     x[..., 3] = x[None, 1, ::-1][0]
@@ -114,7 +123,8 @@ def cells(x):
 @pytest.mark.parametrize(
     "program",
     [
-        through_view, view_sees_base, overlapping, reversed_copy, reshaped_view, copied_reshape, masks, newaxis,
+        through_view, view_sees_base, overlapping, reversed_copy, reshaped_view, copied_reshape, masks,
+        masked_reads, newaxis,
         out_arguments, methods, names_swap, cells,
     ],
     ids=lambda f: f.__name__,

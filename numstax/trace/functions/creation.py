@@ -16,7 +16,7 @@ from numstax.ir.index import contiguous_strides
 from numstax.trace.array import TracedArray
 from numstax.trace.layout import Strides, keep_order
 from numstax.trace.origin import user_origin
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import Shape, as_shape, size_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def filled(rec: Recorder, shape: Any, value: Any, dtype: Any, order: str = "C") 
     kind = as_dtype(dtype)
     lifted = rec.lift(value)
     node = rec.nodes.broadcast(rec.nodes.cast(lifted.node, kind), sizes)
-    return rec.fresh(node, strides=_strides(sizes, order))
+    return rec.laid_out(node, _strides(sizes, order))
 
 
 @implements(np.zeros, creates=True)
@@ -64,7 +64,7 @@ def ones(rec: Recorder, shape: Any, dtype: Any = None, order: str = "C") -> Trac
 @implements(np.empty, creates=True)
 def empty(rec: Recorder, shape: Any, dtype: Any = float, order: str = "C") -> TracedArray:
     sizes = new_shape(shape)
-    return rec.fresh(rec.nodes.empty(sizes, as_dtype(dtype)), strides=_strides(sizes, order))
+    return rec.laid_out(rec.nodes.empty(sizes, as_dtype(dtype)), _strides(sizes, order))
 
 
 @implements(np.full, creates=True)
@@ -82,7 +82,7 @@ def _like(rec: Recorder, a: Any, value: Any, dtype: Any, order: str, shape: Any)
         node = rec.nodes.broadcast(rec.nodes.cast(rec.lift(value).node, kind), sizes)
     keeps = order in "KA" and shape is None
     strides = keep_order(sizes, [(x.sizes, x.strides_in_elements)]) if keeps else _strides(sizes, order)
-    return rec.fresh(node, strides=strides)
+    return rec.laid_out(node, strides)
 
 
 @implements(np.zeros_like, creates=True)
@@ -124,9 +124,9 @@ def array(
         x = rec.fresh(x.node)
     kind = x.dtype if dtype is None else as_dtype(dtype)
     if kind != x.dtype:
-        x = rec.fresh(rec.nodes.cast(x.node, kind), strides=x.strides_in_elements)
+        x = rec.laid_out(rec.nodes.cast(x.node, kind), x.strides_in_elements)
     elif copy or not isinstance(object, TracedArray):
-        x = rec.fresh(x.node, strides=keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
+        x = rec.laid_out(x.node, keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
@@ -149,7 +149,7 @@ def copy(rec: Recorder, a: Any, order: str = "K", subok: bool = False) -> Traced
     x = rec.lift(a)
     if x.is_scalar:
         return x
-    return rec.fresh(x.node, strides=keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
+    return rec.laid_out(x.node, keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
 
 
 @implements(np.arange, creates=True)
@@ -197,10 +197,10 @@ def linspace(
     if endpoint and count > 1:
         values[-1] = end
     if axis:
-        values = np.moveaxis(values, 0, axis)
+        values = xp.moveaxis(values, 0, axis)
     target = None if dtype is None else np.dtype(dtype)
     if target is not None and dtypes.kind(target) in "iu":
-        values = np.floor(values)
+        values = xp.floor(values)
     result = values if target is None else values.astype(target)
     return (result, step) if retstep else result
 
@@ -209,7 +209,7 @@ def linspace(
 def logspace(
     rec: Recorder, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None
 ) -> TracedArray:
-    values = np.power(base, linspace(rec, start, stop, num, endpoint))
+    values = xp.power(base, linspace(rec, start, stop, num, endpoint))
     return values if dtype is None else values.astype(dtype)
 
 
@@ -243,7 +243,7 @@ def indices(rec: Recorder, dimensions: Any, dtype: Any = int, sparse: bool = Fal
             parts.append(line.reshape([-1 if j == axis else 1 for j in range(len(shape))]))
         return tuple(parts)
     grids = [rec.fresh(rec.nodes.iota(shape, axis)).astype(dtype) for axis in range(len(shape))]
-    return np.stack(grids)
+    return xp.stack(grids)
 
 
 @implements(np.meshgrid, creates=True)
@@ -258,8 +258,8 @@ def meshgrid(rec: Recorder, *xi: Any, copy: bool = True, sparse: bool = False, i
         grids.append(shaped)
     if not sparse:
         shape = tuple(lines[places.index(j)].size for j in range(len(lines)))
-        grids = [np.broadcast_to(g, shape) for g in grids]
-    return tuple(np.copy(g) if copy else g for g in grids)
+        grids = [xp.broadcast_to(g, shape) for g in grids]
+    return tuple(xp.copy(g) if copy else g for g in grids)
 
 
 @implements(np.fromfunction, creates=True)

@@ -14,7 +14,7 @@ from numstax.trace.elementwise import type_of
 from numstax.trace.functions.linear import product
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.ufuncs import deliver
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def einsum(rec: Recorder, *operands: Any, out: Any = None, optimize: Any = False
         keep = set(result).union(*(s for s, _ in terms))
         terms.append(_contract(rec, left, x, right, y, keep))
     subscripts, x = _alone(*terms[0], set(result))
-    final = np.transpose(x, [subscripts.index(c) for c in result])
+    final = xp.transpose(x, [subscripts.index(c) for c in result])
     return deliver(rec, rec.fresh(final.node, not final.sizes), out)
 
 
@@ -90,7 +90,7 @@ def _alone(subscripts: str, x: TracedArray, needed: set[str]) -> tuple[str, Trac
                     f"dimensions in operand for collapsing index '{c}' don't match ({x.sizes[i]} != {x.sizes[j]})",
                     user_origin(),
                 )
-            x = np.diagonal(x, 0, i, j)
+            x = xp.diagonal(x, 0, i, j)
             subscripts = "".join(s for k, s in enumerate(subscripts) if k not in (i, j)) + c
     gone = tuple(k for k, c in enumerate(subscripts) if c not in needed)
     if gone:
@@ -145,11 +145,11 @@ def _contract(
         if summed:
             result = reduction(rec, "add", result, tuple(range(len(letters) - len(summed), len(letters))), x.dtype)
         return "".join(batch + rows + columns), result
-    a = np.transpose(x, [left.index(c) for c in batch + rows + summed])
-    b = np.transpose(y, [right.index(c) for c in batch + summed + columns])
-    n, r, s = len(batch), len(rows), len(summed)
-    lead, tall = a.shape[:n], a.shape[n : n + r]
-    inner, wide = a.shape[n + r :], b.shape[n + s :]
+    a = xp.transpose(x, [left.index(c) for c in batch + rows + summed])
+    b = xp.transpose(y, [right.index(c) for c in batch + summed + columns])
+    cut = len(batch)
+    lead, tall = a.shape[:cut], a.shape[cut : cut + len(rows)]
+    inner, wide = a.shape[cut + len(rows) :], b.shape[cut + len(summed) :]
     size = [int(np.prod(part, dtype=np.int64)) for part in (tall, inner, wide)]
     flat = product(rec, a.reshape((*lead, size[0], size[1])), b.reshape((*lead, size[1], size[2])))
     return "".join(batch + rows + columns), flat.reshape(lead + tall + wide)
@@ -158,5 +158,5 @@ def _contract(
 def _spread(subscripts: str, x: TracedArray, letters: Sequence[str]) -> TracedArray:
     """The operand with its axes in the order of `letters`, axes it lacks having size one."""
     order = [subscripts.index(c) for c in letters if c in subscripts]
-    ordered = np.transpose(x, order)
+    ordered = xp.transpose(x, order)
     return ordered[tuple(slice(None) if c in subscripts else None for c in letters)]

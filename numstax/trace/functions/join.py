@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.elementwise import type_of
 from numstax.trace.origin import user_origin
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axes, normalize_axis, size_of
 from numstax.trace.ufuncs import deliver
 
@@ -87,29 +88,29 @@ def stack(
         raise ShapeError("all input arrays must have the same shape", user_origin())
     kind = ops.result_type(*(type_of(p) for p in parts)) if dtype is None else dtype
     k = normalize_axis(axis, parts[0].ndim + 1)
-    return deliver(rec, joined(rec, [np.expand_dims(p, k) for p in parts], k, kind), out)
+    return deliver(rec, joined(rec, [xp.expand_dims(p, k) for p in parts], k, kind), out)
 
 
 @implements(np.vstack, creates=True)
 def vstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
-    return joined(rec, [np.atleast_2d(p) for p in _arrays(rec, tup)], 0, dtype)
+    return joined(rec, [xp.atleast_2d(p) for p in _arrays(rec, tup)], 0, dtype)
 
 
 @implements(np.hstack, creates=True)
 def hstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
-    parts = [np.atleast_1d(p) for p in _arrays(rec, tup)]
+    parts = [xp.atleast_1d(p) for p in _arrays(rec, tup)]
     return joined(rec, parts, 0 if parts[0].ndim == 1 else 1, dtype)
 
 
 @implements(np.dstack, creates=True)
 def dstack(rec: Recorder, tup: Any) -> TracedArray:
-    return joined(rec, [np.atleast_3d(p) for p in _arrays(rec, tup)], 2)
+    return joined(rec, [xp.atleast_3d(p) for p in _arrays(rec, tup)], 2)
 
 
 @implements(np.column_stack, creates=True)
 def column_stack(rec: Recorder, tup: Any) -> TracedArray:
     parts = _arrays(rec, tup)
-    return joined(rec, [np.atleast_2d(p).T if p.ndim < 2 else p for p in parts], 1)
+    return joined(rec, [xp.atleast_2d(p).T if p.ndim < 2 else p for p in parts], 1)
 
 
 @implements(np.append)
@@ -147,7 +148,7 @@ def _split(rec: Recorder, ary: Any, sections: Any, axis: int, equal: bool) -> li
         each, extra = divmod(n, count)
         cuts = [k * each + min(k, extra) for k in range(count + 1)]
     lead = (slice(None),) * normalize_axis(axis, x.ndim)
-    return [x[(*lead, slice(a, b))] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [x[(*lead, slice(a, b))] for a, b in itertools.pairwise(cuts)]
 
 
 @implements(np.split)
@@ -177,7 +178,7 @@ def dsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArra
 
 @implements(getattr(np, "unstack", None))
 def unstack(rec: Recorder, x: Any, /, *, axis: Any = 0) -> tuple[TracedArray, ...]:
-    return tuple(np.moveaxis(rec.lift(x), axis, 0))
+    return tuple(xp.moveaxis(rec.lift(x), axis, 0))
 
 
 @implements(np.tile)
@@ -189,7 +190,7 @@ def tile(rec: Recorder, A: Any, reps: Any) -> TracedArray:
     counts = [1] * (rank - len(counts)) + counts
     sizes = (1,) * (rank - x.ndim) + x.shape
     spread = x.reshape([n for size in sizes for n in (1, size)])
-    wide = np.broadcast_to(spread, [n for r, size in zip(counts, sizes, strict=True) for n in (r, size)])
+    wide = xp.broadcast_to(spread, [n for r, size in zip(counts, sizes, strict=True) for n in (r, size)])
     return rec.fresh(wide.reshape([r * size for r, size in zip(counts, sizes, strict=True)]).node)
 
 
@@ -201,11 +202,11 @@ def repeat(rec: Recorder, a: Any, repeats: Any, axis: Any = None) -> TracedArray
         counts = rec.lift(repeats).value("the number of repeats is the value")
         if counts.size > 1:
             places = np.repeat(np.arange(x.shape[k]), counts)
-            return np.take(x, places, axis=k)
+            return xp.take(x, places, axis=k)
         repeats = counts.reshape(-1)[0]
     count = operator.index(repeats)
-    spread = np.expand_dims(x, k + 1)
-    wide = np.broadcast_to(spread, (*x.shape[: k + 1], count, *x.shape[k + 1 :]))
+    spread = xp.expand_dims(x, k + 1)
+    wide = xp.broadcast_to(spread, (*x.shape[: k + 1], count, *x.shape[k + 1 :]))
     return rec.fresh(wide.reshape((*x.shape[:k], x.shape[k] * count, *x.shape[k + 1 :])).node)
 
 
@@ -245,9 +246,9 @@ def pad(rec: Recorder, array: Any, pad_width: Any, mode: Any = "constant", **kwa
     if mode in _INDEX_PADS and not kwargs and not any(n is ZERO for n in x.sizes):
         for k, (before, after) in enumerate(widths):
             if before or after:
-                x = np.take(x, _padded_places(x.shape[k], before, after, mode), axis=k)
+                x = xp.take(x, _padded_places(x.shape[k], before, after, mode), axis=k)
         return rec.fresh(x.node)
-    return extern.call(rec, np.pad, (x, pad_width, mode), kwargs)  # type: ignore[no-any-return]
+    return extern.call(rec, np.pad, (x, pad_width, mode), kwargs)
 
 
 def _padded_places(n: int, before: int, after: int, mode: str) -> np.ndarray:
@@ -269,7 +270,7 @@ def _pairs(widths: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(widths, dict):
         given = {normalize_axis(k, ndim): v for k, v in widths.items()}
         rows: Any = [given.get(k, 0) for k in range(ndim)]
-        return [(v, v) if isinstance(v, int) else tuple(v) for v in rows]  # type: ignore[misc]
+        return [(v, v) if isinstance(v, int) else tuple(v) for v in rows]
     table = np.broadcast_to(np.asarray(widths), (ndim, 2))
     return [(int(a), int(b)) for a, b in table]
 

@@ -15,7 +15,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.elementwise import type_of
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import broadcast, normalize_axes, normalize_axis, text, total
 from numstax.trace.ufuncs import deliver
 
@@ -95,7 +95,7 @@ def dot(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
 @implements(np.vdot)
 def vdot(rec: Recorder, a: Any, b: Any, /) -> TracedArray:
     x, y = _pair(rec, a, b)
-    left = np.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
+    left = xp.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
     return dot(rec, left.ravel(), y.ravel())
 
 
@@ -135,8 +135,8 @@ def outer(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
 @implements(getattr(np, "vecdot", None), np.linalg.vecdot)
 def vecdot(rec: Recorder, x1: Any, x2: Any, /, *, axis: Any = -1) -> TracedArray:
     x, y = _pair(rec, x1, x2)
-    left = np.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
-    return reduction(rec, "add", np.moveaxis(left, axis, -1) * np.moveaxis(y, axis, -1), -1, x.dtype)
+    left = xp.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
+    return reduction(rec, "add", xp.moveaxis(left, axis, -1) * xp.moveaxis(y, axis, -1), -1, x.dtype)
 
 
 @implements(getattr(np, "matvec", None))
@@ -147,7 +147,7 @@ def matvec(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
 @implements(getattr(np, "vecmat", None))
 def vecmat(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
     x = rec.lift(x1)
-    left = np.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
+    left = xp.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
     return matmul(rec, left[..., None, :], x2)[..., 0, :]
 
 
@@ -167,12 +167,12 @@ def cross(
 ) -> TracedArray:
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = np.moveaxis(rec.lift(a), axisa, -1), np.moveaxis(rec.lift(b), axisb, -1)
+    x, y = xp.moveaxis(rec.lift(a), axisa, -1), xp.moveaxis(rec.lift(b), axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
-        return extern.call(rec, np.cross, (a, b), {"axisa": axisa, "axisb": axisb, "axisc": axisc})  # type: ignore[no-any-return]
+        return extern.call(rec, np.cross, (a, b), {"axisa": axisa, "axisb": axisb, "axisc": axisc})
     u, v = ([z[..., k] for k in range(3)] for z in (x, y))
     parts = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return np.stack(parts, axis=axisc)
+    return xp.stack(parts, axis=axisc)
 
 
 @implements(np.linalg.norm)
@@ -184,8 +184,8 @@ def norm(rec: Recorder, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     flat_two_norm = axis is None and (ord is None or (ord == 2 and a.ndim == 1) or (ord == "fro" and a.ndim == 2))
     if flat_two_norm or (ord in (None, 2) and len(axes) == 1) or (ord in (None, "fro") and len(axes) == 2):
         square = a.real**2 + a.imag**2 if dtypes.kind(a.dtype) == "c" else a * a
-        return np.sqrt(reduction(rec, "add", square, axes, None, keepdims))
-    size = np.abs(a)
+        return xp.sqrt(reduction(rec, "add", square, axes, None, keepdims))
+    size = xp.abs(a)
     if len(axes) == 1 and not isinstance(ord, str):
         if ord in (np.inf, -np.inf):
             return reduction(rec, "maximum" if ord > 0 else "minimum", size, axes, None, keepdims)
@@ -198,7 +198,7 @@ def norm(rec: Recorder, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
         summed = axes[0] if abs(ord) == 1 else axes[1]
         sums = reduction(rec, "add", size, summed, None, True)
         return reduction(rec, "maximum" if ord > 0 else "minimum", sums, axes, None, keepdims)
-    return extern.call(rec, np.linalg.norm, (a, ord, axis, keepdims), {})  # type: ignore[no-any-return]
+    return extern.call(rec, np.linalg.norm, (a, ord, axis, keepdims), {})
 
 
 @implements(np.linalg.vector_norm)
@@ -208,7 +208,7 @@ def vector_norm(rec: Recorder, x: Any, /, *, axis: Any = None, keepdims: bool = 
         return norm(rec, a.ravel(), ord, 0)
     if isinstance(axis, int):
         return norm(rec, a, ord, normalize_axis(axis, a.ndim), keepdims)
-    return extern.call(rec, np.linalg.vector_norm, (a,), {"axis": axis, "keepdims": keepdims, "ord": ord})  # type: ignore[no-any-return]
+    return extern.call(rec, np.linalg.vector_norm, (a,), {"axis": axis, "keepdims": keepdims, "ord": ord})
 
 
 @implements(np.linalg.matmul)
@@ -220,7 +220,7 @@ def linalg_matmul(rec: Recorder, x1: Any, x2: Any, /) -> TracedArray:
 def matrix_power(rec: Recorder, a: Any, n: Any) -> TracedArray:
     x = rec.lift(a)
     if not isinstance(n, int) or n < 1:
-        return extern.call(rec, np.linalg.matrix_power, (x, n), {})  # type: ignore[no-any-return]
+        return extern.call(rec, np.linalg.matrix_power, (x, n), {})
     result, square, left = None, x, n
     while left:
         if left & 1:

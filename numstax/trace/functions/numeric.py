@@ -14,7 +14,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.functions.creation import as_dtype
 from numstax.trace.layout import keep_order
 from numstax.trace.origin import user_origin
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis
 from numstax.trace.ufuncs import deliver
 
@@ -35,7 +35,7 @@ def astype(
     if kind == a.dtype and not copy:
         return a
     strides = keep_order(a.sizes, [(a.sizes, a.strides_in_elements)])
-    return rec.fresh(rec.nodes.cast(a.node, kind), a.is_scalar, strides=strides)
+    return rec.laid_out(rec.nodes.cast(a.node, kind), strides, a.is_scalar)
 
 
 @implements(np.round, np.around)
@@ -48,7 +48,7 @@ def round_(rec: Recorder, a: Any, decimals: Any = 0, out: Any = None) -> TracedA
     if dtypes.kind(x.dtype) in "biu" and places >= 0:
         result = x.astype(np.float16) if x.dtype == dtypes.BOOL else rec.elementwise("positive", x)
     elif dtypes.kind(x.dtype) in "biu":
-        return extern.call(rec, np.round, (x, places), {})  # type: ignore[no-any-return]
+        return extern.call(rec, np.round, (x, places), {})
     elif places == 0:
         result = rec.elementwise("rint", x)
     else:
@@ -97,7 +97,7 @@ def nan_to_num(
         parts = (nan_to_num(rec, rec.elementwise(p, a), True, nan, posinf, neginf) for p in ("real", "imag"))
         result = rec.elementwise("complex", *parts)
     elif kind != "f" or a.dtype in dtypes.ML_FLOATS:
-        result = np.copy(a)
+        result = xp.copy(a)
     else:
         info = np.finfo(a.dtype)
         high, low = (info.max if posinf is None else posinf), (info.min if neginf is None else neginf)
@@ -121,16 +121,16 @@ def isclose(
     x, y = rec.lift(a), rec.lift(b)
     if dtypes.kind(y.dtype) in "biu":
         y = y.astype(np.float64)
-    near = np.abs(x - y) <= atol + rtol * np.abs(y)
-    result = (near & np.isfinite(y)) | (x == y)
-    return result | (np.isnan(x) & np.isnan(y)) if equal_nan else result
+    near = xp.abs(x - y) <= atol + rtol * xp.abs(y)
+    result = (near & xp.isfinite(y)) | (x == y)
+    return result | (xp.isnan(x) & xp.isnan(y)) if equal_nan else result
 
 
 @implements(np.allclose)
 def allclose(
     rec: Recorder, a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
 ) -> TracedArray:
-    return rec.fresh(np.all(isclose(rec, a, b, rtol, atol, equal_nan)).node, is_scalar=True, weak=bool)
+    return rec.fresh(xp.all(isclose(rec, a, b, rtol, atol, equal_nan)).node, is_scalar=True, weak=bool)
 
 
 @implements(np.array_equal)
@@ -141,7 +141,7 @@ def array_equal(rec: Recorder, a1: Any, a2: Any, equal_nan: bool = False) -> Any
     same = x == y
     if equal_nan:
         same = same | ((x != x) & (y != y))
-    return rec.fresh(np.all(same).node, is_scalar=True, weak=bool)
+    return rec.fresh(xp.all(same).node, is_scalar=True, weak=bool)
 
 
 @implements(np.diff)
@@ -169,11 +169,11 @@ def trapezoid(rec: Recorder, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -
     lead = (slice(None),) * k
     step: Any = dx
     if x is not None:
-        step = np.diff(rec.lift(x), axis=axis if rec.lift(x).ndim > 1 else -1)
+        step = xp.diff(rec.lift(x), axis=axis if rec.lift(x).ndim > 1 else -1)
         if step.ndim == 1 and values.ndim > 1:
             step = step.reshape([-1 if j == k else 1 for j in range(values.ndim)])
     pairs = step * (values[(*lead, slice(1, None))] + values[(*lead, slice(None, -1))]) / 2.0
-    return pairs.sum(axis=k)  # type: ignore[no-any-return]
+    return pairs.sum(axis=k)
 
 
 @implements(np.gradient)
@@ -201,11 +201,11 @@ def gradient(rec: Recorder, f: Any, *varargs: Any, axis: Any = None, edge_order:
                 "are required.",
                 user_origin(),
             )
-        moved = np.moveaxis(x, k, 0)
+        moved = xp.moveaxis(x, k, 0)
         inner = (moved[2:] - moved[:-2]) / (2.0 * h)
         ends = ((moved[1:2] - moved[:1]) / h, (moved[-1:] - moved[-2:-1]) / h)
-        joined = np.concatenate([ends[0], inner, ends[1]]).astype(x.dtype)
-        out.append(np.moveaxis(joined, 0, k))
+        joined = xp.concatenate([ends[0], inner, ends[1]]).astype(x.dtype)
+        out.append(xp.moveaxis(joined, 0, k))
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -213,7 +213,7 @@ def gradient(rec: Recorder, f: Any, *varargs: Any, axis: Any = None, edge_order:
 def sinc(rec: Recorder, x: Any) -> TracedArray:
     a = rec.lift(x)
     y = np.pi * rec.elementwise("where", a == 0, a.dtype.type(1.0e-20) if dtypes.kind(a.dtype) in "fc" else 1.0e-20, a)
-    return np.sin(y) / y
+    return xp.sin(y) / y
 
 
 @implements(np.isscalar)

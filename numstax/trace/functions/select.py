@@ -13,7 +13,7 @@ from numstax.trace import elementwise, extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.indexing import fitted
 from numstax.trace.origin import user_origin
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis
 from numstax.trace.ufuncs import apply, deliver
 
@@ -26,7 +26,7 @@ def where(rec: Recorder, condition: Any, *choices: Any) -> TracedArray:
     if len(choices) != 2:
         raise DataDependentError("the size of the result of where(mask) depends on the values", user_origin())
     chosen = rec.elementwise("where", rec.lift(condition) != 0 if not _is_bool(rec, condition) else condition, *choices)
-    return rec.fresh(chosen.node, strides=chosen.strides_in_elements)
+    return rec.laid_out(chosen.node, chosen.strides_in_elements)
 
 
 def _is_bool(rec: Recorder, condition: Any) -> bool:
@@ -51,7 +51,7 @@ def clip(
         result = rec.elementwise("positive", x)
     if out is None:
         return result
-    return apply(rec, np.positive, "__call__", (result,), {"out": (out,)})  # type: ignore[no-any-return]
+    return apply(rec, np.positive, "__call__", (result,), {"out": (out,)})
 
 
 def _empty(rec: Recorder, value: Any) -> Any:
@@ -68,7 +68,7 @@ def take(rec: Recorder, a: Any, indices: Any, axis: Any = None, out: Any = None,
     k = 0 if axis is None else normalize_axis(axis, x.ndim)
     at = rec.lift(indices)
     if mode == "clip":
-        at = np.clip(at, 0, x.shape[k] - 1)
+        at = xp.clip(at, 0, x.shape[k] - 1)
     elif mode == "wrap":
         at = at % x.shape[k]
     picked = x[(*(slice(None),) * k, at.astype(np.int64))]
@@ -96,10 +96,10 @@ def choose(rec: Recorder, a: Any, choices: Any, out: Any = None, mode: str = "ra
     if mode == "raise" or isinstance(choices, TracedArray):
         return deliver(rec, extern.call(rec, np.choose, (a, tuple(choices)), {"mode": mode}), out)
     index = rec.lift(a)
-    index = np.clip(index, 0, len(choices) - 1) if mode == "clip" else index % len(choices)
+    index = xp.clip(index, 0, len(choices) - 1) if mode == "clip" else index % len(choices)
     result = rec.lift(choices[0])
     for k, choice in enumerate(choices[1:], 1):
-        result = np.where(index == k, choice, result)
+        result = xp.where(index == k, choice, result)
     return deliver(rec, result, out)
 
 
@@ -109,8 +109,8 @@ def select(rec: Recorder, condlist: Any, choicelist: Any, default: Any = 0) -> T
         raise ShapeError("list of cases must be same length as list of conditions", user_origin())
     result: Any = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = np.where(rec.lift(condition), choice, result)
-    return result  # type: ignore[no-any-return]
+        result = xp.where(rec.lift(condition), choice, result)
+    return result
 
 
 # --- writing ------------------------------------------------------------------------------------------

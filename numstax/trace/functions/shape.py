@@ -225,7 +225,7 @@ def diagonal(rec: Recorder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any 
 def trace(
     rec: Recorder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
 ) -> TracedArray:
-    return diagonal(rec, a, offset, axis1, axis2).sum(-1, dtype=dtype, out=out)  # type: ignore[no-any-return]
+    return diagonal(rec, a, offset, axis1, axis2).sum(-1, dtype=dtype, out=out)
 
 
 def _part(rec: Recorder, val: Any, part: str) -> TracedArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.trace.array import TracedArray
 from numstax.trace.reductions import reduction, scan
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axes
 from numstax.trace.ufuncs import deliver
 
@@ -24,7 +24,7 @@ def _count(rec: Recorder, x: TracedArray, axis: Any, keepdims: bool, where: Any)
         for k in normalize_axes(axis, x.ndim):
             count *= x.shape[k]
         return count
-    mask = rec.elementwise("logical_and", where, np.broadcast_to(True, x.shape))
+    mask = rec.elementwise("logical_and", where, xp.broadcast_to(True, x.shape))
     return reduction(rec, "add", mask, axis, dtypes.INT64, keepdims)
 
 
@@ -67,7 +67,7 @@ def _variance(
         square = away * away
     total = reduction(rec, "add", square, axis, None, keepdims, None, where)
     count = _count(rec, x, axis, keepdims, where)
-    freedom = np.maximum(count - ddof, 0) if isinstance(count, TracedArray) else max(count - ddof, 0)
+    freedom = xp.maximum(count - ddof, 0) if isinstance(count, TracedArray) else max(count - ddof, 0)
     spread = rec.elementwise("divide", total, freedom)
     return (rec.elementwise("sqrt", spread) if root else spread).astype(result)
 
@@ -95,7 +95,7 @@ def average(
     x = rec.lift(a)
     if weights is None:
         result = mean(rec, x, axis, None, None, keepdims)
-        return (result, np.full_like(result, x.size // max(result.size, 1))) if returned else result
+        return (result, xp.full_like(result, x.size // max(result.size, 1))) if returned else result
     w = rec.lift(weights)
     if w.shape != x.shape:
         (k,) = normalize_axes(axis, x.ndim)
@@ -105,7 +105,7 @@ def average(
         if dtypes.kind(x.dtype) in "biu"
         else np.result_type(x.dtype, w.dtype)
     )
-    spread = np.broadcast_to(w, x.shape).astype(common)
+    spread = xp.broadcast_to(w, x.shape).astype(common)
     scale = reduction(rec, "add", spread, axis, None, keepdims)
     result = reduction(rec, "add", x * spread, axis, common, keepdims) / scale
     return (result, scale) if returned else result
