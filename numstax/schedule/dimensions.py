@@ -163,4 +163,3 @@ def _close(group: list[Var], mapping: dict[Atom, Index], left: list[Var], fresh:
         left.append(whole)
     else:
         left.extend(group)
-

@@ -16,6 +16,7 @@ from numstax.schedule.align import Joined, join
 from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
 from numstax.schedule.dependences import Group, Order
 from numstax.schedule.dimensions import merge
+from numstax.schedule.inplace import write_in_place
 from numstax.schedule.jam import jam
 from numstax.schedule.kernels import can_fail, make_kernel
 from numstax.schedule.legality import crossing
@@ -35,6 +36,7 @@ def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
     buffers = dict(fuser.buffers)
     units = remove_dead((group.unit for group in fuser.order.groups), buffers)
     units = localise(units, buffers, hardware.l2 // 2)
+    units = write_in_place(units, buffers)
     fused = []
     for unit in units:
         if isinstance(unit, Kernel):
@@ -42,7 +44,8 @@ def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
         fused.append(unit)
     used = {name for unit in fused for name in unit.reads() | unit.writes()}
     kept = tuple(b for name, b in buffers.items() if b.kind not in ("temp", "local") or name in used)
-    return replace(schedule, units=tuple(fused), buffers=kept, refusals=schedule.refusals + tuple(fuser.refusals.values()))
+    refusals = (*schedule.refusals, *fuser.refusals.values())
+    return replace(schedule, units=tuple(fused), buffers=kept, refusals=refusals)
 
 
 class _Fuser:

@@ -72,7 +72,7 @@ def _merge(first: Loop, second: Loop) -> Loop:
     def forward(instr: Instr) -> int | None:
         if instr.op != "load":
             return None
-        value = stored.get(instr.attr)  # type: ignore[call-overload]
+        value: int | None = stored.get(instr.attr)  # type: ignore[call-overload]
         if value is None or not instr.args:
             return value
         zero = recorder.const(0, instr.dtype)

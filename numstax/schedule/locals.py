@@ -75,7 +75,7 @@ def _localise(kernel: Kernel, own: list[Buffer], buffers: dict[str, Buffer], bud
     def access(name: str, offset: Index) -> tuple[str, Index]:
         return name, shares[name][offset] if name in shares else offset
 
-    loops = tuple(map_accesses(loop, access, lambda index: index) for loop in kernel.loops)
+    loops = tuple(map_accesses(loop, access) for loop in kernel.loops)
     return make_kernel(kernel.outer, loops, buffers)
 
 

@@ -14,6 +14,7 @@ from numstax.ir.graph import Arg, Graph, InputSpec, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, contiguous_strides, product, stride_of
 from numstax.ir.loops import BufferView, Effect, Extern, Reduce, Scan, Schedule, Store
 from numstax.ir.ops import VIEWS, identity
+from numstax.schedule.kernels import Unit
 from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import copy_of, storage, targets
@@ -50,7 +51,7 @@ class _Lowering:
                 copy = copy_of(node)
                 self.over.last(copy, node, name)
                 place = Place(name, self.sites.buffers[name].strides)
-                self.sites.units[copy] = [self.sites.assign(node.shape, place, lambda v, at, n=node: v.value(n, at))]
+                self.sites.units[copy] = [self.sites.assign(node, place)]
             writes.append((position, name))
         units = tuple(self.sites.current(unit) for root in self.over.order() for unit in self.sites.units[root])
         outputs = tuple(None if n is None else self.sites.places[n].buffer for n in self.targets.outputs)
@@ -86,24 +87,24 @@ class _Lowering:
         self.sites.units[root] = self._units(root, place)
         self.sites.places[root] = place
 
-    def _units(self, root: Node, place: Place) -> list[Any]:
+    def _units(self, root: Node, place: Place) -> list[Unit]:
         family, _, op = root.op.partition("_")
         if family == "reduce":
             return self._reduce(root, op, place)
         if family == "scan":
             return self._scan(root, op, place)
         node = root.args[0] if root.op == "copy" else root
-        return [self.sites.assign(root.shape, place, lambda v, at: v.value(node, at))]
+        return [self.sites.assign(node, place)]
 
     # --- reductions and scans ---------------------------------------------------------------------
 
-    def _reduce(self, root: Node, op: str, place: Place) -> list[Any]:
+    def _reduce(self, root: Node, op: str, place: Place) -> list[Unit]:
         x, axes = root.args[0], root.attr("axes")
         reduced: Any = axes
         positional = op in ("argmax", "argmin")
         if product(x.shape[a] for a in reduced) is ZERO:
             empty = Node("constant", (), (("value", Literal.of(identity(op, root.dtype), root.dtype)),), (), root.dtype)
-            return [self.sites.assign(root.shape, place, lambda v, at: v.value(empty, ()))]
+            return [self.sites.assign(empty, place, root.shape)]
         index, variables = self.sites.space(x.shape)
         kept = tuple(i for axis, i in enumerate(index) if axis not in reduced)
         outer = tuple(v for axis, v in variables.items() if axis not in reduced)
@@ -123,7 +124,7 @@ class _Lowering:
             effect = Store(place.buffer, offset, value)
         return [self.sites.kernel(outer, inner, recorder, effect)]
 
-    def _scan(self, root: Node, op: str, place: Place) -> list[Any]:
+    def _scan(self, root: Node, op: str, place: Place) -> list[Unit]:
         x, axis = root.args[0], root.attr("axis")
         index, variables = self.sites.space(x.shape)
         values, recorder = self.sites.values()
@@ -138,7 +139,7 @@ class _Lowering:
     # --- library calls ----------------------------------------------------------------------------
 
     def _matmul(self, root: Node) -> None:
-        units: list[Any] = []
+        units: list[Unit] = []
         operands = tuple(self._operand(a, units) for a in root.args)
         place = self.sites.new(root, self.names.get(root))
         out = BufferView(place.buffer, ZERO, root.shape, place.strides)
@@ -146,7 +147,7 @@ class _Lowering:
         self.sites.units[root], self.sites.places[root] = units, place
 
     def _extern(self, root: Node) -> None:
-        units: list[Any] = []
+        units: list[Unit] = []
         operands = [self._operand(a, units) for a in root.args]
 
         def fill(tree: Any) -> Any:
@@ -180,7 +181,7 @@ class _Lowering:
         )
         self.sites.units[root] = units
 
-    def _operand(self, node: Node, units: list[Any]) -> object:
+    def _operand(self, node: Node, units: list[Unit]) -> object:
         """What a library function is given for `node`: a constant, a size, a strided view, or a new array."""
         if node.op in ("constant", "size"):
             return node.attr("value" if node.op == "constant" else "index")
@@ -188,7 +189,7 @@ class _Lowering:
         if view is None:
             place = self.sites.new(node)
             if product(node.shape) is not ZERO:
-                units.append(self.sites.assign(node.shape, place, lambda v, at: v.value(node, at)))
+                units.append(self.sites.assign(node, place))
             view = BufferView(place.buffer, ZERO, node.shape, place.strides)
         return view
 

@@ -58,9 +58,7 @@ def lifetimes(schedule: Schedule, steps: Sequence[int]) -> Lifetimes:
                 released[array[name]] = k
                 if name not in borrowed:
                     free.setdefault(_size_class(owned[name]), []).append(array[name])
-    releases = tuple(
-        tuple(Release(name) for name, at in released.items() if at == k) for k in range(len(groups))
-    )
+    releases = tuple(tuple(Release(name) for name, at in released.items() if at == k) for k in range(len(groups)))
     untouched = tuple(_allocate(b) for b in owned.values() if b.kind == "output" and b.name not in array)
     return Lifetimes(array, tuple(allocations), releases, untouched)
 

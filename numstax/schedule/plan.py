@@ -9,6 +9,7 @@ size and dtype that is not needed any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Literal, Output
@@ -106,7 +107,7 @@ class _Planner:
             "" if extern.origin is None else str(extern.origin),
         )
 
-    def _value(self, tree: object) -> object:
+    def _value(self, tree: Any) -> Any:
         if isinstance(tree, BufferView):
             if self.buffers[tree.buffer].kind == "scalar":
                 return Name(tree.buffer)
@@ -149,7 +150,8 @@ def _plain(detail: object) -> object:
     if isinstance(detail, Index):
         return detail.value if detail.value is not None else Name(str(detail))
     if isinstance(detail, tuple | list):
-        return type(detail)(map(_plain, detail))
+        items = map(_plain, detail)
+        return list(items) if isinstance(detail, list) else tuple(items)
     return detail
 
 

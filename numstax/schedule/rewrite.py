@@ -44,7 +44,9 @@ def indices(loop: Loop) -> Iterator[Index]:
                     yield extra
 
 
-def map_accesses(loop: Loop, buffer: Callable[[str, Index], tuple[str, Index]], other: Callable[[Index], Index]) -> Loop:
+def map_accesses(
+    loop: Loop, buffer: Callable[[str, Index], tuple[str, Index]], other: Callable[[Index], Index] = lambda i: i
+) -> Loop:
     """`buffer` renames (buffer, offset) pairs; `other` rewrites the remaining Index values."""
 
     def instr(i: Instr) -> Instr:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +15,6 @@ from numstax.schedule.record import Recorder, prune
 from numstax.schedule.rewrite import Fresh
 from numstax.schedule.values import Place, Values
 from numstax.schedule.views import Position
-
-Element = Callable[[Values, Position], int]
-"""Records the value of one element."""
 
 
 class Sites:
@@ -58,11 +54,15 @@ class Sites:
         recorder = Recorder()
         return Values(recorder, self.places), recorder
 
-    def assign(self, shape: tuple[Index, ...], place: Place, element: Element) -> Kernel:
-        """The pointwise kernel that stores ``element(index)`` for every index of `shape`."""
-        index, variables = self.space(shape)
+    def assign(
+        self, node: Node, place: Place, shape: tuple[Index, ...] | None = None, starts: Position | None = None
+    ) -> Kernel:
+        """The pointwise kernel that stores ``node[starts + k]`` at k of `place`, for every k of `shape` (the
+        node's)."""
+        index, variables = self.space(node.shape if shape is None else shape)
         values, recorder = self.values()
-        value = element(values, index)
+        at = index if starts is None else tuple(i + s for i, s in zip(index, starts, strict=True))
+        value = values.value(node, at)
         return self.kernel(tuple(variables.values()), (), recorder, Store(place.buffer, place.at(index), value))
 
     def kernel(self, outer: tuple[Var, ...], inner: tuple[Var, ...], recorder: Recorder, effect: Effect) -> Kernel:

@@ -14,7 +14,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.hardware import Hardware, host
-from numstax.ir.index import ZERO, Index, Var, as_index, contiguous_strides, hint, product
+from numstax.ir.index import ZERO, Index, Var, as_index, contiguous_strides, hint
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
 from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
 from numstax.schedule.kernels import Unit, make_kernel
@@ -132,9 +132,7 @@ class _Splitter:
         offset = flatten((*map(as_index, outer), row), partial.values.shape)
         if partial.positions is not None:
             places = partial.positions.name
-            return replace(
-                effect, buffer=places, offset=offset, value_buffer=partial.values.name, value_offset=offset
-            )
+            return replace(effect, buffer=places, offset=offset, value_buffer=partial.values.name, value_offset=offset)
         value, dtype = effect.value, partial.values.dtype
         if recorder.dtype(value) != dtype:
             value = recorder.op("cast", (value,), dtype)
@@ -159,10 +157,8 @@ class _Splitter:
             else:
                 total = self._temp(partial.values.dtype, ())
                 self.buffers[total.name] = replace(total, kind="local")
-                effects.append(
-                    replace(effect, value=value, buffer=total.name, offset=ZERO, dtype=total.dtype)
-                )
+                effects.append(replace(effect, value=value, buffer=total.name, offset=ZERO, dtype=total.dtype))
                 wide = narrow.load(total.name, ZERO, total.dtype)
                 stores.append(Store(effect.buffer, effect.offset, narrow.op("cast", (wide,), effect.dtype)))
         loops = [Loop((part,), recorder.body(), tuple(effects))]
-        return loops + [Loop((), narrow.body(), tuple(stores))] if stores else loops
+        return [*loops, Loop((), narrow.body(), tuple(stores))] if stores else loops

@@ -1,7 +1,8 @@
 """Which nodes get memory of their own, and which are recomputed where they are used.
 
-Enters: a Graph.  Leaves: its `Targets` (what must end up in an output or an argument) and a `Storage`.  Reductions, scans, library calls, outputs and written arguments are
-stored.  Any other value is stored when that costs less than computing it again at every use:
+Enters: a Graph.  Leaves: its `Targets` (what must end up in an output or an argument) and a `Storage`.
+Reductions, scans, library calls, outputs and written arguments are stored.  Any other value is stored when that
+costs less than computing it again at every use:
 
     recompute = evaluations * operations        store = elements * (operations + STORE) + evaluations * LOAD + KERNEL
 

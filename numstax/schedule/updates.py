@@ -21,7 +21,6 @@ from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import elements
 from numstax.schedule.values import Place
-from numstax.schedule.views import Position
 
 SMALL = 1 << 14
 """Elements up to which one kernel that selects is better than several that copy."""
@@ -89,14 +88,14 @@ def _overwrite(root: Node, base: Node, parts: list[Part], sites: Sites) -> list[
     then: list[Unit] = []
     detour = 0
     for k, part in enumerate(parts):
-        unit = _assign(part, place, sites)
+        unit = sites.assign(part.value, part.within(place))
         reads = place.buffer in unit.reads()
         if reads and (k > 0 or not sites.reads_only_own(unit, place.buffer)):
             value = sites.new(part.value)
-            first.append(sites.assign(part.value.shape, value, lambda v, at, n=part.value: v.value(n, at)))
+            first.append(sites.assign(part.value, value))
             saved = Node("input", (), (), part.value.shape, part.value.dtype, part.value.origin)
             sites.places[saved] = value
-            unit = _assign(Part(saved, part.starts, part.steps), place, sites)
+            unit = sites.assign(saved, part.within(place))
             detour += elements(part.value)
         then.append(unit)
     if sites.buffers[place.buffer].kind == "temp" and 2 * detour > elements(root) - elements(parts[0].value):
@@ -107,22 +106,14 @@ def _overwrite(root: Node, base: Node, parts: list[Part], sites: Sites) -> list[
 def _copy(root: Node, base: Node, parts: list[Part], place: Place, sites: Sites) -> list[Unit]:
     """Base and parts written to a new place."""
     if base.op == "empty":
-        return [_assign(part, place, sites) for part in parts]
+        return [sites.assign(part.value, part.within(place)) for part in parts]
     if parts and len(parts) <= PARTS and elements(root) <= SMALL:
-        return [sites.assign(root.shape, place, lambda v, at: v.value(root, at))]
+        return [sites.assign(root, place)]
     units: list[Unit] = []
     for starts, shape in _rest(base, parts):
         box = Part(base, starts, (ONE,) * len(shape)).within(place)
-        units.append(sites.assign(shape, box, lambda v, at, s=starts: v.value(base, _shifted(at, s))))
-    return units + [_assign(part, place, sites) for part in parts]
-
-
-def _assign(part: Part, place: Place, sites: Sites) -> Unit:
-    return sites.assign(part.value.shape, part.within(place), lambda v, at: v.value(part.value, at))
-
-
-def _shifted(at: Position, starts: Position) -> Position:
-    return tuple(i + s for i, s in zip(at, starts, strict=True))
+        units.append(sites.assign(base, box, shape, starts))
+    return units + [sites.assign(part.value, part.within(place)) for part in parts]
 
 
 Box = tuple[tuple[Index, ...], tuple[Index, ...]]

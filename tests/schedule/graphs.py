@@ -43,15 +43,13 @@ class Graphs:
 
     def __call__(self, op: str, *args: Any) -> Node:
         """An elementwise operation; Python numbers are weak constants."""
-        weak = [a for a in args if isinstance(a, Node)][0].dtype
+        weak = next(a for a in args if isinstance(a, Node)).dtype
         nodes = [a if isinstance(a, Node) else self.constant(a, weak) for a in args]
         types, result = ops.resolve(op, tuple(n.dtype for n in nodes))
         shape = max((n.shape for n in nodes), key=len)
         for n in nodes:
             lead = len(shape) - n.ndim
-            shape = tuple(
-                a if k < lead or n.shape[k - lead] is ONE else n.shape[k - lead] for k, a in enumerate(shape)
-            )
+            shape = tuple(a if k < lead or n.shape[k - lead] is ONE else n.shape[k - lead] for k, a in enumerate(shape))
         operands = [self.broadcast(self.cast(n, t), shape) for n, t in zip(nodes, types, strict=True)]
         return self.node(op, operands, shape, result)
 
@@ -115,9 +113,8 @@ class Graphs:
     def extern(self, function: Any, args: Sequence[Node], shape: Sequence[Any], dtype: Any, **kwargs: Any) -> Node:
         results = ((tuple(map(as_index, shape)), np.dtype(dtype)),)
         tree = tuple(Arg(k) for k in range(len(args)))
-        call = self.node(
-            "extern", args, (), np.dtype(dtype), function=function, args=tree, kwargs=tuple(kwargs.items()), results=results
-        )
+        attrs = {"function": function, "args": tree, "kwargs": tuple(kwargs.items()), "results": results}
+        call = self.node("extern", args, (), np.dtype(dtype), **attrs)
         return self.node("result", (call,), results[0][0], np.dtype(dtype), k=0)
 
     def graph(self, *outputs: Node, writes: Sequence[tuple[int, Node]] = ()) -> Graph:
