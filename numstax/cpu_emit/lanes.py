@@ -187,7 +187,7 @@ class _LaneLoops:
 def _jam(loop: Loop, columns: Sequence[Column]) -> int:
     """Rows added in one pass: several where that is one sum of a short body."""
     short = len(loop.effects) == 1 and len(loop.body) <= LONGEST_JAMMED
-    return JAM if short and isinstance(columns[0], SumColumn) else 1
+    return JAM if short and columns and isinstance(columns[0], SumColumn) else 1
 
 
 def _iterates(loop: Loop) -> bool:
