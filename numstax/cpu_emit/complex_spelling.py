@@ -31,11 +31,9 @@ if abs({r}c) >= abs({r}d):
         {r}x, {r}y = (RE + IM * {r}k) * {r}s, (IM - RE * {r}k) * {r}s
 else:
     {r}k = {r}c / {r}d
-    {r}s = {p}(1) / ({r}d * 1 + {r}c * {r}k)
+    {r}s = {p}(1) / ({r}d + {r}c * {r}k)
     {r}x, {r}y = (RE * {r}k + IM) * {r}s, (IM * {r}k - RE) * {r}s
-complex({r}x, {r}y)""".replace("{r}d * 1", "{r}d")
-        .replace("RE", numerator_re)
-        .replace("IM", numerator_im)
+complex({r}x, {r}y)""".replace("RE", numerator_re).replace("IM", numerator_im)
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from numstax import dtypes
+from numstax.cpu_emit.complex_functions import COMPLEX_FUNCTIONS
 from numstax.cpu_emit.complex_spelling import COMPLEX
 from numstax.cpu_emit.values import literal, register_type, rounded, truth
 from numstax.errors import CompileError
@@ -205,6 +206,7 @@ _TRANSCENDENTAL: dict[str, _Rows] = {
 SPELLING: dict[str, _Rows] = {**_ARITHMETIC, **_LOGIC, **_BITS, **_TRANSCENDENTAL}
 """Operation -> kinds of the first operand (of the second for `where`) -> template."""
 
+_COMPLEX = COMPLEX | COMPLEX_FUNCTIONS
 _EXACT = frozenset(
     "positive negative absolute fabs sign maximum minimum fmax fmin copysign where conjugate real imag floor ceil "
     "trunc rint heaviside nextafter spacing".split()
@@ -214,8 +216,8 @@ _EXACT = frozenset(
 
 def template(op: str, kind: str) -> str | None:
     """The row of an operation for a kind of operand."""
-    if kind == "c" and op in COMPLEX:
-        return COMPLEX[op]
+    if kind == "c" and op in _COMPLEX:
+        return _COMPLEX[op]
     rows = SPELLING.get(op, {})
     found = next((text for kinds, text in rows.items() if kind in kinds), None)
     return template(op, "f") if found is None and kind in "hm" else found
