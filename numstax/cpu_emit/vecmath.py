@@ -6,28 +6,30 @@ from collections.abc import Callable
 from functools import cache
 
 from numstax.cpu_emit import vecmath_arc, vecmath_erf, vecmath_exp, vecmath_half, vecmath_log, vecmath_pow, vecmath_trig
+from numstax.cpu_emit.vecmath_format import FORMATS
 from numstax.cpu_emit.vecmath_lanes import evaluate
 from numstax.cpu_emit.vecmath_record import Value, record
 from numstax.program import Intrinsic
 
 __all__ = ["evaluate", "has", "intrinsic", "names"]
 
-_Functions = dict[int, dict[str, Callable[..., Value]]]
-
-_BOTH: _Functions = {
-    1: vecmath_exp.UNARY | vecmath_log.UNARY | vecmath_erf.UNARY | vecmath_pow.UNARY | vecmath_arc.UNARY,
+_FUNCTIONS: dict[int, dict[str, Callable[..., Value]]] = {
+    1: vecmath_exp.UNARY
+    | vecmath_log.UNARY
+    | vecmath_erf.UNARY
+    | vecmath_trig.UNARY
+    | vecmath_arc.UNARY
+    | vecmath_pow.UNARY,
     2: vecmath_log.BINARY | vecmath_pow.BINARY | vecmath_arc.BINARY,
 }
-_F32: _Functions = {1: vecmath_trig.UNARY_F32}
 
 
 @cache
 def _table() -> dict[str, tuple[tuple[str, ...], Callable[..., Value]]]:
     """The dtypes of the parameters, and the function, for each name."""
     table: dict[str, tuple[tuple[str, ...], Callable[..., Value]]] = {}
-    for by_arity, formats in ((_BOTH, ("f32", "f64")), (_F32, ("f32",))):
-        for arity, functions in by_arity.items():
-            table |= {f"{name}_{d}": ((d,) * arity, f) for name, f in functions.items() for d in formats}
+    for arity, functions in _FUNCTIONS.items():
+        table |= {f"{name}_{d}": ((d,) * arity, f) for name, f in functions.items() for d in FORMATS}
     table |= {name: ((p,), f) for name, (p, f) in vecmath_half.CONVERSIONS.items()}
     return table
 

@@ -28,6 +28,9 @@ def evaluate(intrinsic: Intrinsic, *arrays: Lanes) -> Lanes:
             elif op in ("fcmp", "icmp"):
                 predicate, a, b = operands
                 values.append(_compare(str(predicate), values[a], values[b]))  # type: ignore[call-overload]
+            elif op == "lookup":
+                table, index = operands
+                values.append(np.asarray(table, kind)[values[index]])  # type: ignore[call-overload]
             else:
                 lanes = [values[k] for k in operands]  # type: ignore[call-overload]
                 values.append(np.asarray(OPCODES[str(op)](kind, *lanes)).astype(kind))

@@ -38,7 +38,7 @@ class _Tape:
 
 
 def _operands(row: Row) -> tuple[int, ...]:
-    first = len(row) if row[0] in ("param", "const") else 3 if row[0] in ("fcmp", "icmp") else 2
+    first = len(row) if row[0] in ("param", "const") else 3 if row[0] in ("fcmp", "icmp", "lookup") else 2
     return row[first:]  # type: ignore[return-value]
 
 
@@ -207,6 +207,11 @@ def rint(x: Value) -> Value:
 
 def floor(x: Value) -> Value:
     return x.op("floor")
+
+
+def lookup(index: Value, table: tuple[float, ...], dtype: str) -> Value:
+    """table[index], for 0 <= index < len(table)."""
+    return index.tape.add("lookup", dtype, table, index.row)
 
 
 def bitcast(x: Value, dtype: str) -> Value:

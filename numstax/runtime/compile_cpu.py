@@ -278,9 +278,20 @@ def _expand(builder: ir.IRBuilder, intrinsic: Intrinsic, args: tuple[ir.Value, .
         elif op in ("fcmp", "icmp"):
             predicate, a, b = operands
             values.append(_compare(builder, str(predicate), values[a], values[b]))  # type: ignore[call-overload]
+        elif op == "lookup":
+            table, index = operands
+            values.append(_lookup(builder, kind, table, values[index]))  # type: ignore[arg-type,call-overload]
         else:
             values.append(_instruction(builder, str(op), kind, [values[k] for k in operands]))  # type: ignore[call-overload]
     return values[-1]
+
+
+def _lookup(builder: ir.IRBuilder, kind: ir.Type, table: tuple[object, ...], index: ir.Value) -> ir.Value:
+    """An element of a constant array; the vectoriser makes it a gather."""
+    array = ir.Constant(ir.ArrayType(kind, len(table)), [ir.Constant(kind, v) for v in table])
+    constant = ir.GlobalVariable(builder.module, array.type, builder.module.get_unique_name("table"))
+    constant.global_constant, constant.linkage, constant.initializer = True, "private", array
+    return builder.load(builder.gep(constant, [ir.Constant(index.type, 0), index], inbounds=True))
 
 
 def _compare(builder: ir.IRBuilder, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:

@@ -173,16 +173,19 @@ def test_exact_results_are_exact(name, arguments, result, compiled):
     np.testing.assert_array_equal(compiled(vecmath.intrinsic(name), arguments), result)
 
 
-def test_sin_and_cos_next_to_multiples_of_half_pi(compiled):
-    """The float32 nearest to a multiple of pi/2, where the reduced argument has lost the most digits."""
-    multiples = np.rint(np.random.default_rng(3).uniform(1, 2**40, 20_000))
-    x = (multiples.astype(WIDE) * (np.arctan(WIDE(1)) * 2)).astype(np.float32)
-    x = np.append(x, np.float32(1.5707963267948966) * 2.0 ** np.arange(100, dtype=np.float32)).astype(np.float32)
-    for name, exact in (("sin_f32", mpmath.sin), ("cos_f32", mpmath.cos)):
-        sample = x[::40] if name == "sin_f32" else x[-500:]
-        with mpmath.workprec(400):
-            want = np.array([split_double(exact(mpmath.mpf(float(v)))) for v in sample], WIDE)
-        assert ulps(compiled(vecmath.intrinsic(name), sample), want, want).max() <= 2
+@pytest.mark.parametrize("short", ["f32", "f64"])
+def test_trigonometry_next_to_multiples_of_half_pi(short, compiled):
+    """Numbers nearest to a multiple of pi/2, where the reduced argument has lost the most digits."""
+    dtype, rng = by_name(short), np.random.default_rng(3)
+    multiples = np.concatenate([np.arange(1, 20), np.rint(rng.uniform(1, 2.0 ** rng.integers(3, 40, 300)))])
+    with mpmath.workprec(1300):
+        x = np.array([float(mpmath.mpf(int(k)) * mpmath.pi / 2) for k in multiples], dtype)
+        if short == "f64":
+            x = np.append(x, 6381956970095103.0 * 2.0**797)  # the nearest of all
+        for name in ("sin", "cos", "tan"):
+            want = np.array([split_double(getattr(mpmath, name)(mpmath.mpf(float(v)))) for v in x], WIDE)
+            error = ulps(compiled(vecmath.intrinsic(f"{name}_{short}"), x), want, want)
+            assert error.max() <= 2, f"{name}({x[np.argmax(error)]!r})"
 
 
 def test_unknown_names():
