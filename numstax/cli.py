@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="numstax", description="A compiler for NumPy functions.")
-    parser.add_argument("--version", action="version", version=importlib.metadata.version("numstax"))
+    parser.add_argument("--version", action="version", version=_version("numstax"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     info = commands.add_parser("info", help="versions, processor, threads, settings")
@@ -71,10 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 def _info(options: argparse.Namespace) -> None:
     del options
     for package in _PACKAGES:
-        try:
-            print(f"{package:10} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            print(f"{package:10} not installed")
+        print(f"{package:10} {_version(package)}")
     host, settings = hardware.host(), knobs.from_environ()
     print(f"{'python':10} {sys.version.split()[0]}")
     print(f"{'processor':10} {host.name}, {host.cores} cores, {8 * host.vector}-bit vectors")
@@ -84,6 +81,13 @@ def _info(options: argparse.Namespace) -> None:
     print(f"{'cache':10} {settings.cache_dir}")
     print("\nsettings (environment variables) and their defaults:")
     print(knobs.describe())
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _gpus() -> str:
