@@ -53,7 +53,6 @@ __all__ = [
     "evaluate",
     "hint",
     "less",
-    "mergeable",
     "product",
     "same",
     "stride_of",
@@ -144,11 +143,6 @@ def _mentions(atom: Atom, var: Atom) -> bool:
     if isinstance(atom, Quotient | Remainder):
         return any(inner == var for inner in (*atoms(atom.value), *atoms(atom.divisor)))
     return atom == var
-
-
-def mergeable(outer_stride: Index, inner_extent: Index, inner_stride: Index) -> bool:
-    """Do an outer and an inner dimension with these strides walk memory like one dimension?"""
-    return same(outer_stride, inner_stride * inner_extent) is True
 
 
 # --- walking --------------------------------------------------------------------------------------
