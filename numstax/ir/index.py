@@ -53,6 +53,7 @@ __all__ = [
     "evaluate",
     "hint",
     "less",
+    "mergeable",
     "product",
     "same",
     "stride_of",
@@ -143,6 +144,11 @@ def _mentions(atom: Atom, var: Atom) -> bool:
     if isinstance(atom, Quotient | Remainder):
         return any(inner == var for inner in (*atoms(atom.value), *atoms(atom.divisor)))
     return atom == var
+
+
+def mergeable(outer_stride: Index, inner_extent: Index, inner_stride: Index) -> bool:
+    """Do an outer and an inner dimension with these strides walk memory like one dimension?"""
+    return same(outer_stride, inner_stride * inner_extent) is True
 
 
 # --- walking --------------------------------------------------------------------------------------

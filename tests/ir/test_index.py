@@ -28,6 +28,7 @@ from numstax.ir.index import (
     evaluate,
     hint,
     less,
+    mergeable,
     product,
     same,
     stride_of,
@@ -227,6 +228,9 @@ def test_answers_that_fusion_relies_on() -> None:
     assert less(i, n) is True
     assert less(n, i) is False
     assert bounds(i) == (0, None)
+    assert mergeable(m * 4, m, as_index(4)) is True
+    assert mergeable(as_index(-12), as_index(4), as_index(-3)) is True
+    assert mergeable(as_index(12), n, as_index(3)) is False
 
 
 def test_negative_strides_and_offsets() -> None:
