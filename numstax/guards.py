@@ -198,7 +198,7 @@ class Guard:
         )
         namespace = {**self.names, **names, "MISS": MISS}
         exec(compile(source, "<numstax guard>", "exec"), namespace)
-        return namespace["enter"]  # type: ignore[no-any-return]
+        return namespace["enter"]
 
     def failing(self, args: tuple, kwargs: dict) -> str:
         """The first condition that does not hold for these arguments, and the value that it saw."""

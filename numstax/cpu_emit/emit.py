@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import PurePath
 
@@ -36,7 +37,7 @@ _PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print
 def emit(schedule: Schedule, parallel_threshold: int = Knobs().parallel_threshold) -> tuple[Emitted | Extern, ...]:
     """The programs and library calls of a schedule, in order."""
     out: list[Emitted | Extern] = []
-    used: dict[str, list[str]] = {}
+    used: dict[str, list[Program]] = {}
     for together, units in groupby(schedule.units, key=lambda u: _is_small(u, parallel_threshold)):
         for group in _groups(tuple(units), MOST_TOGETHER if together else 1):
             first = group[0]
@@ -61,7 +62,7 @@ def _is_small(unit: Kernel | Extern, threshold: int) -> bool:
     return most is not None and most < threshold
 
 
-def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[str]]) -> Emitted:
+def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[Program]]) -> Emitted:
     written = frozenset().union(*(k.writes() for k in kernels))
     text = Text(written)
     tasks: Index | None = None
@@ -77,7 +78,7 @@ def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[str
     base = _name(kernels)
     source = f"def {base}({', '.join(p.name for p in params)}):\n{text.body()}\n"
     program = Program(
-        name=_unique(base, source, used),
+        name=base,
         target=TARGET,
         text=source,
         entry=base,
@@ -88,7 +89,8 @@ def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[str
         grain=_grain(total, tasks) if parallel and tasks is not None else "1",
         intrinsics=_intrinsics(source),
     )
-    return Emitted(program, tuple(text.args[p.name] for p in params if p.name in text.args), len(kernels))
+    args = tuple(text.args[p.name] for p in params if p.name in text.args)
+    return Emitted(_named(program, used), args, len(kernels))
 
 
 def _heading(kernel: Kernel) -> Iterator[str]:
@@ -107,13 +109,13 @@ def _name(kernels: Sequence[Kernel]) -> str:
     return joined if len(joined) <= 64 else f"{names[0][:48]}_and_{len(kernels) - 1}_more"
 
 
-def _unique(base: str, source: str, used: dict[str, list[str]]) -> str:
+def _named(program: Program, used: dict[str, list[Program]]) -> Program:
     """Equal programs share a name; others of the same base get a number."""
-    sources = used.setdefault(base, [])
-    if source not in sources:
-        sources.append(source)
-    position = sources.index(source)
-    return f"{base}_{position}" if position else base
+    known = used.setdefault(program.name, [])
+    if program not in known:
+        known.append(program)
+    position = known.index(program)
+    return replace(program, name=f"{program.name}_{position}") if position else program
 
 
 GRAIN_WORK = 8192
