@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from numstax import dtypes
+from numstax.errors import UnsupportedOperationError
 from numstax.ir.graph import Builder, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index
 from numstax.ir.values import cast as cast_array
@@ -20,6 +21,8 @@ from numstax.trace.sizes import Shape, size_of
 Region = tuple[tuple[Index, ...], tuple[Index, ...], Shape]
 """starts, steps and sizes of a slice."""
 
+LIMIT = 50_000
+"""Operations in one graph; a Python loop that unrolls to more is not worth compiling."""
 _LOOK_BACK = 64
 """How many updates a read looks through for the one that wrote what it reads."""
 
@@ -29,9 +32,17 @@ class Nodes:
 
     def __init__(self) -> None:
         self._builder = Builder()
+        self._made = 0
 
     def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, /, **attrs: Hashable) -> Node:
-        return self._builder.node(op, tuple(args), shape, dtype, user_origin(), **attrs)
+        origin = user_origin()
+        self._made += 1
+        if self._made > LIMIT:
+            raise UnsupportedOperationError(
+                f"the function unrolls to more than {LIMIT} operations", origin,
+                "write the loop over elements with array operations, or jit the body of the loop",
+            )  # fmt: skip
+        return self._builder.node(op, tuple(args), shape, dtype, origin, **attrs)
 
     def constant(self, value: object, dtype: np.dtype) -> Node:
         return self.make("constant", (), (), dtype, value=Literal.of(value, dtype))
