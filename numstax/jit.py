@@ -84,6 +84,7 @@ class Jitted:
         static_argnames: Iterable[str] = (),
         backend: str | None = None,
     ) -> None:
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
         self.compile_count = 0
@@ -323,9 +324,17 @@ def _log(text: str) -> None:
 
 
 @overload
-def jit(function: Callable[..., Any], **options: Any) -> Jitted: ...
+def jit(
+    function: Callable[..., Any],
+    *,
+    strict: bool | None = ...,
+    static_argnames: str | Iterable[str] = ...,
+    backend: str | None = ...,
+) -> Jitted: ...
 @overload
-def jit(**options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    *, strict: bool | None = ..., static_argnames: str | Iterable[str] = ..., backend: str | None = ...
+) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -342,12 +351,10 @@ def jit(
     static_argnames : parameters whose values are part of the specialisation, whatever their type.
     backend : 'cpu', or 'reference' to run the graph with NumPy, op by op (default: NUMSTAX_BACKEND).
     """
-    options = {"strict": strict, "static_argnames": static_argnames, "backend": backend}
     if backend not in (None, "cpu", "reference"):
         raise ValueError(f"backend must be 'cpu' or 'reference', got {backend!r}")
-    if function is None:
-        return lambda f: Jitted(f, **options)  # type: ignore[arg-type]
-    return Jitted(function, **options)  # type: ignore[arg-type]
+    wrap = functools.partial(Jitted, strict=strict, static_argnames=static_argnames, backend=backend)
+    return wrap if function is None else wrap(function)
 
 
 def make_graph(function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> Graph:

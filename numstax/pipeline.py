@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numstax.cpu_emit.emit import Emitted, emit
+from numstax.cpu_emit.emit import emit
 from numstax.ir.graph import Graph
 from numstax.ir.loops import Extern, Schedule
 from numstax.ir.rewrite import simplify
@@ -21,7 +21,7 @@ from numstax.ir.show import show
 from numstax.ir.verify import verify_graph
 from numstax.ir.verify_loops import verify_schedule
 from numstax.knobs import Knobs
-from numstax.program import Plan
+from numstax.program import Emitted, Plan
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
@@ -44,13 +44,16 @@ class Region:
     times: tuple[tuple[str, float], ...] = ()
 
 
+Value = Graph | Schedule | tuple[Emitted | Extern, ...] | Plan
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """`run` makes the new value of the Region's field `makes`."""
 
     name: str
     makes: str
-    run: Callable[[Region, Knobs], object]
+    run: Callable[[Region, Knobs], Value]
 
 
 PASSES = (
@@ -78,7 +81,7 @@ def compile_graph(graph: Graph, knobs: Knobs) -> Region:
         seconds = time.perf_counter() - start
         if "passes" in knobs.log:
             _report(step, getattr(region, step.makes), made, seconds)
-        region = replace(region, times=(*region.times, (step.name, seconds)), **{step.makes: made})
+        region = replace(region, times=(*region.times, (step.name, seconds)), **{step.makes: made})  # type: ignore[arg-type]
         if knobs.check >= 2 or (knobs.check and step.name in ("simplify", "tile")):
             _verify(made)
     return region
@@ -91,20 +94,20 @@ def build(
     return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs())
 
 
-def _verify(made: object) -> None:
+def _verify(made: Value) -> None:
     if isinstance(made, Graph):
         verify_graph(made)
     elif isinstance(made, Schedule):
         verify_schedule(made)
 
 
-def _report(step: Pass, before: object, made: object, seconds: float) -> None:
+def _report(step: Pass, before: Value | None, made: Value, seconds: float) -> None:
     old, new = display(before), display(made)
     body = "(unchanged)" if old == new else new
     sys.stderr.write(f"--- {step.name}, {seconds * 1e3:.1f} ms\n{body}\n")
 
 
-def display(value: Graph | Schedule | Plan | tuple[Emitted | Extern, ...] | None) -> str:
+def display(value: Value | None) -> str:
     """A field of a Region as readable text."""
     if isinstance(value, Plan):
         return "\n".join(map(str, value.steps))
