@@ -39,8 +39,9 @@ class Overwriter:
         chain = [node]
         while chain[-1].op == "update":
             chain.append(chain[-1].args[0])
-        if chain[-1] is self._arguments[argument]:
-            for link in chain[:-1]:
+        *links, base = chain
+        if base is self._arguments[argument] and not self._kept & set(links[1:]):
+            for link in links:
                 self._allowed.setdefault(link, argument)
 
     def argument_for(self, root: Node) -> str | None:
