@@ -9,8 +9,8 @@ all x and a polynomial in (|x| - 3) / (|x| + 3); the rounding error of x**2 is m
 
 from __future__ import annotations
 
-from numstax.cpu_emit.vecmath_exp import expm1_reduced, quarter_expm1
-from numstax.cpu_emit.vecmath_format import divide, scale_twice
+from numstax.cpu_emit.vecmath_exp import exp_times, quarter_expm1
+from numstax.cpu_emit.vecmath_format import divide
 from numstax.cpu_emit.vecmath_record import Value, absolute, at_most, copysign, fma, polynomial, where
 
 # -log(erfc t) / t: the first coefficient 2/sqrt(pi), and the rest with what that lost in rounding
@@ -119,8 +119,7 @@ def erfc(x: Value) -> Value:
     n, d = variable + constant, t + t + 1
     quotient, correction = divide(n, d, (1 - d) + (t + t), (variable - (n - constant)) + constant_low)
     square = t * t
-    m, exponent = expm1_reduced(-square, -fma(t, t, -square))
-    tail = scale_twice(fma(quotient, m, correction) + quotient, exponent)
+    tail = exp_times(quotient, correction, -square, -fma(t, t, -square))
     return where(x < 0, 2 - tail, tail)
 
 

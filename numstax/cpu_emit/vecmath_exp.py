@@ -72,17 +72,23 @@ _SINH_LIMIT = {"f32": 89.6, "f64": 710.6}
 _TANH_LIMIT = {"f32": 20.0, "f64": 44.0}
 
 
-def _reduce(x: Value) -> tuple[Value, Value]:
-    """r with x = n*ln 2 + r, and an integer whose low half is n + 2*bias."""
+def _reduce(x: Value, offset: int) -> tuple[Value, Value, Value]:
+    """r in two terms with x = n*ln 2 + r, the first of them exact, and an integer whose low half is n + offset."""
     high, low = LN_2[x.dtype]
-    whole, n = round_scaled(x, LOG2_E, 2 * format_of(x).bias)
-    return fma(whole, -low, fma(whole, -high, x)), n
+    whole, n = round_scaled(x, LOG2_E, offset)
+    return fma(whole, -high, x), whole * -low, n
+
+
+def _beyond_first_order(exact: Value, rest: Value) -> Value:
+    """e**r - 1 - exact for r = exact + rest."""
+    r = exact + rest
+    return fma(r * r, polynomial(r, _EXPM1[r.dtype]), rest)
 
 
 def exp(x: Value) -> Value:
     smallest, largest = _EXP_RANGE[x.dtype]
-    r, n = _reduce(at_least(at_most(x, largest), smallest))
-    return scale_twice(polynomial(r, (1.0, 1.0, *_EXP[x.dtype])), n)
+    exact, rest, n = _reduce(at_least(at_most(x, largest), smallest), 2 * format_of(x).bias)
+    return scale_twice(polynomial(exact + rest, (1.0, 1.0, *_EXP[x.dtype])), n)
 
 
 def exp2(x: Value) -> Value:
@@ -92,11 +98,11 @@ def exp2(x: Value) -> Value:
     return scale_twice(polynomial(x - whole, (1.0, *EXP2[x.dtype])), n)
 
 
-def expm1_reduced(x: Value, low: Value) -> tuple[Value, Value]:
-    """m and n with e**(x + low) = (1 + m) * 2**(n - 2*bias), where low is below the last place of x."""
-    r, n = _reduce(x)
-    r = r + low
-    return fma(r * r, polynomial(r, _EXPM1[x.dtype]), r), n
+def exp_times(factor: Value, factor_low: Value, x: Value, x_low: Value) -> Value:
+    """(factor + factor_low) * e**(x + x_low), where the second terms are below the last place of the first."""
+    exact, rest, n = _reduce(x, 2 * format_of(x).bias)
+    second = fma(factor, _beyond_first_order(exact, rest + x_low), factor_low)
+    return scale_twice(fma(factor, exact, factor) + second, n)
 
 
 def quarter_expm1(x: Value) -> tuple[Value, Value]:
@@ -105,13 +111,9 @@ def quarter_expm1(x: Value) -> tuple[Value, Value]:
     What the reduction rounds off is added with the second-order terms, so that cancellation in e**x - 1
     does not enlarge it.
     """
-    high, low = LN_2[x.dtype]
-    x = at_most(x, _SINH_LIMIT[x.dtype])
-    whole, n = round_scaled(x, LOG2_E, format_of(x).bias - 2)
-    exact, rest = fma(whole, -high, x), whole * -low
-    r = exact + rest
+    exact, rest, n = _reduce(at_most(x, _SINH_LIMIT[x.dtype]), format_of(x).bias - 2)
     quarter = exponent_field(n, x.dtype)
-    first, second = fma(quarter, exact, quarter - 0.25), fma(r * r, polynomial(r, _EXPM1[x.dtype]), rest)
+    first, second = fma(quarter, exact, quarter - 0.25), _beyond_first_order(exact, rest)
     result = fma(quarter, second, first)
     return result, fma(quarter, second, first - result)
 
