@@ -7,7 +7,9 @@ run-time number) that the compiled code takes.  A guard reads metadata only and 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,11 +60,7 @@ _PLAIN = (bool, int, str, bytes, type(None), np.dtype)
 
 def is_odd(array: np.ndarray) -> bool:
     """Must the array be copied before compiled code can read it (byte order, strides, alignment)?"""
-    return (
-        not array.dtype.isnative
-        or any(s % array.itemsize for s in array.strides)
-        or (not array.flags.aligned and array.dtype.kind != "V")
-    )
+    return not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides)
 
 
 def plain_copy(array: np.ndarray) -> np.ndarray:
@@ -116,24 +114,30 @@ class Guard:
             self._type(path, kind)
             self.conditions.append(f"len({path}) == {len(value)}")
             items = [self._take(f"{path}[{k}]", v) for k, v in enumerate(value)]
+            if all(map(operator.is_, items, value)):
+                return value
             return kind(*items) if hasattr(value, "_fields") else kind(items)
-        if isinstance(value, dict):
+        if kind is dict:
             self._type(path, kind)
             self.conditions.append(f"list({path}) == {self._name(list(value))}")
-            return kind((k, self._take(f"{path}[{self._name(k)}]", v)) for k, v in value.items())
+            return {k: self._take(f"{path}[{self._name(k)}]", v) for k, v in value.items()}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             self._type(path, kind)
-            fields = {f.name: self._take(f"{path}.{f.name}", getattr(value, f.name)) for f in dataclasses.fields(value)}
-            return dataclasses.replace(value, **fields)
+            made = copy.copy(value)
+            for field in dataclasses.fields(value):
+                item = self._take(f"{path}.{field.name}", getattr(value, field.name))
+                object.__setattr__(made, field.name, item)
+            return made
         return self._static(path, value)
 
-    def _array(self, path: str, array: np.ndarray) -> np.ndarray:
+    def _array(self, path: str, array: np.ndarray) -> Any:
         self._type(path, type(array))
         self.conditions.append(f"{path}.dtype {'is' if _is_singleton(array.dtype) else '=='} {self._name(array.dtype)}")
         self.conditions.append(f"{path}.shape == {array.shape}")
         self.conditions.append(f"{path}.strides == {array.strides}")
         if dtypes.is_supported(array.dtype.newbyteorder("=")) and is_odd(array):
             self.odd.add(f"plain_copy({path})")
+            self.conditions.append(f"{path}.flags.aligned is {array.flags.aligned}")
             return self._leaf(f"plain_copy({path})", plain_copy(array))
         if isinstance(array, np.memmap):
             return self._leaf(f"{path}.view(ndarray)", array.view(np.ndarray))
@@ -198,7 +202,7 @@ class Guard:
         )
         namespace = {**self.names, **names, "MISS": MISS}
         exec(compile(source, "<numstax guard>", "exec"), namespace)
-        return namespace["enter"]
+        return namespace["enter"]  # type: ignore[return-value]
 
     def failing(self, args: tuple, kwargs: dict) -> str:
         """The first condition that does not hold for these arguments, and the value that it saw."""
