@@ -79,7 +79,9 @@ def _differences(got: object, want: object, ulps: float, where: str) -> Iterator
 def _close(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
     kind = dtypes.kind(want.dtype)
     if kind == "c":
-        return _close(got.real, want.real, ulps) & _close(got.imag, want.imag, ulps)
+        parts = _close(got.real, want.real, ulps) & _close(got.imag, want.imag, ulps)
+        with np.errstate(all="ignore"):
+            return parts | (np.abs(got - want) <= ulps * _eps(want.real.dtype) * np.abs(want))
     if kind != "f":
         return got == want
     step = ulps * np.float64(_eps(want.dtype))
