@@ -45,16 +45,21 @@ class Order:
                 # nothing the caller can see changes before all that can fail has not
                 _link(failing, group)
 
-    def replace(self, first: Group, second: Group, unit: Unit) -> Group | None:
-        """Merge two groups, the first standing earlier; None when one between them must stay between them."""
-        i, j = self.groups.index(first), self.groups.index(second)
-        between = self.groups[i + 1 : j]
-        needed: set[Group] = set(second.after)
-        for group in reversed(between):
+    def movable(self, first: Group, second: Group) -> set[Group] | None:
+        """The groups that must stand before `second`, the first standing earlier; None when one of them must stand
+        behind `first`."""
+        needed = set(second.after)
+        for group in reversed(self.groups[self.groups.index(first) + 1 : self.groups.index(second)]):
             if group in needed:
                 if first in group.after:
                     return None
                 needed |= group.after
+        return needed
+
+    def merge(self, first: Group, second: Group, unit: Unit, needed: set[Group]) -> Group:
+        """Replace two groups by one, which runs `unit`; `needed` is what `movable` gave."""
+        i, j = self.groups.index(first), self.groups.index(second)
+        between = self.groups[i + 1 : j]
         merged = Group(unit, self._count)
         self._count += 1
         merged.after = (first.after | second.after) - {first, second}

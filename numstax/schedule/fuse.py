@@ -65,12 +65,12 @@ class _Fuser:
     def _grow(self, group: Group) -> Group | None:
         """`group` fused with one earlier group, if any agrees."""
         for candidate in self._candidates(group):
+            needed = self.order.movable(candidate, group)
+            if needed is None:
+                continue  # what stands between them has been offered too
             fused = self._fused(candidate, group)
             if isinstance(fused, Kernel):
-                merged = self.order.replace(candidate, group, fused)
-                if merged is not None:
-                    return merged
-                fused = "a unit between them needs the first and is needed by the second"
+                return self.order.merge(candidate, group, fused, needed)
             what = f"{_name(candidate)} + {_name(group)}"
             self.refusals.setdefault((what, fused), Refusal(what, fused))
         return None

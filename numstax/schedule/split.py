@@ -50,7 +50,8 @@ def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
     if not first.inner or any(loop.inner for loop in rest) or outer >= TASKS_PER_CORE * hardware.cores:
         return None
     reductions = [e for e in first.effects if isinstance(e, Reduce)]
-    if not reductions or not all(isinstance(e, Reduce | Store) for e in first.effects):
+    stored = [kernel.buffer(e.buffer).kind for e in first.effects if isinstance(e, Store)]
+    if not reductions or len(reductions) + len(stored) < len(first.effects) or "local" in stored:
         return None
     if any(e.value_buffer is not None or e.position_in is not None for e in reductions):
         return None
