@@ -23,13 +23,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import llvmlite
-import llvmlite.binding as llvm
 import numpy as np
 
 from numstax.errors import NumstaxWarning
 from numstax.program import Intrinsic, Program
-from numstax.runtime.load import ObjectCode
+from numstax.runtime.load import ObjectCode, processor
 
 FORMAT = "1"
 """Goes up when the layout of the files or the calling convention of entries changes."""
@@ -166,8 +164,6 @@ def _surroundings() -> tuple[str, ...]:
     return (
         Path(__file__).with_name("compile_cpu.py").read_text(),
         numba,
-        llvmlite.__version__,
         np.__version__,
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
+        *processor(),
     )

@@ -12,8 +12,8 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from numstax import dtypes
@@ -42,11 +42,13 @@ def load(compiled: ObjectCode, params: tuple[Param, ...]) -> Entry:
 
     Raises CompileError when the object cannot be linked in this process.
     """
+    llvm = _llvm()
     # LLVM ends the process on an undefined symbol, so ask first
     missing = [name for name in compiled.externals if not llvm.address_of_symbol(name)]
     if missing:
         raise CompileError(f"compiled code needs functions this process lacks: {', '.join(missing)}")
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target().create_target_machine())
+    target = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
     try:
         engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
     except RuntimeError as error:
@@ -61,11 +63,20 @@ def load(compiled: ObjectCode, params: tuple[Param, ...]) -> Entry:
     return entry
 
 
+def processor() -> tuple[str, ...]:
+    """LLVM's version, and its name and features of this processor."""
+    llvm = _llvm()
+    return str(llvm.llvm_version_info), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 @cache
-def _target() -> llvm.Target:
+def _llvm() -> Any:
+    """LLVM, ready for this machine; imported when the first code is loaded, since that takes 20 ms."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple()
+    return llvm
 
 
 def _c_types(param: Param) -> tuple[type, ...]:
