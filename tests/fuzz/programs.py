@@ -52,8 +52,10 @@ class _State:
 
 
 @st.composite
-def inputs(draw: st.DrawFn) -> np.ndarray:
-    shape = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 5, 8]), min_size=1, max_size=3)))
+def inputs(draw: st.DrawFn, largest: tuple[int, ...]) -> np.ndarray:
+    """An array that broadcasts to the shape `largest`."""
+    sizes = largest[draw(st.sampled_from([0, 0, 0, len(largest) - 1])) :]
+    shape = tuple(1 if draw(st.integers(0, 5)) == 0 else size for size in sizes)
     dtype = np.dtype(draw(st.sampled_from(DTYPES)))
     rng = np.random.default_rng(draw(st.integers(0, 999)))
     array = rng.integers(0 if dtype.kind in "ub" else -6, 7, shape)
@@ -71,10 +73,11 @@ def inputs(draw: st.DrawFn) -> np.ndarray:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    arrays = draw(st.lists(inputs(), min_size=1, max_size=3))
+    largest = tuple(draw(st.lists(st.sampled_from([2, 3, 5, 17]), min_size=1, max_size=3)))
+    arrays = draw(st.lists(inputs(largest), min_size=1, max_size=3))
     state = _State([a.copy() for a in arrays], [True] * len(arrays))
     steps = []
-    for _ in range(draw(st.integers(1, 8))):
+    for _ in range(draw(st.integers(4, 14))):
         made = draw(st.sampled_from(_MAKERS))(draw, state)
         if made is None:
             continue
