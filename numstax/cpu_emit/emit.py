@@ -21,7 +21,7 @@ from numstax.cpu_emit.scalars import find
 from numstax.cpu_emit.text import Text
 from numstax.cpu_emit.transpose import print_tiles
 from numstax.dtypes import name
-from numstax.ir.index import ZERO, Index, bounds, hint
+from numstax.ir.index import ONE, ZERO, Index, bounds
 from numstax.ir.loops import Extern, Kernel, Schedule
 from numstax.knobs import Knobs
 from numstax.program import Emitted, Intrinsic, Program
@@ -72,8 +72,9 @@ def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[Pro
         form = kernel.tiling.form if kernel.tiling is not None else "row"
         tasks = _PRINTERS.get(form, print_rows)(KernelText(text, kernel), parallel)
     total = sum((vector_work(k) for k in kernels), ZERO)
+    launch = (total, text.scratch, *((tasks, _grain(total, tasks)) if parallel and tasks is not None else ()))
     # sizes named only by the launch formula are parameters too
-    expressions = [text.index(e) for e in (total, text.scratch, *((tasks,) if parallel and tasks is not None else ()))]
+    expressions = [text.index(e) for e in launch]
     params = tuple(text.params.values())
     base = _name(kernels)
     source = f"def {base}({', '.join(p.name for p in params)}):\n{text.body()}\n"
@@ -86,7 +87,7 @@ def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[Pro
         tasks=expressions[2] if parallel else "",
         work=expressions[0],
         scratch=expressions[1],
-        grain=_grain(total, tasks) if parallel and tasks is not None else "1",
+        grain=expressions[3] if parallel else "1",
         intrinsics=_intrinsics(source),
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
@@ -122,9 +123,9 @@ GRAIN_WORK = 8192
 """Elementary operations worth handing to another thread."""
 
 
-def _grain(total: Index, tasks: Index) -> str:
-    each = max(hint(total) // max(hint(tasks), 1), 1)
-    return str(max(GRAIN_WORK // each, 1))
+def _grain(total: Index, tasks: Index) -> Index:
+    """So many tasks that their share of the work is worth it."""
+    return ONE + tasks * GRAIN_WORK // (total + 1)
 
 
 def _intrinsics(source: str) -> tuple[Intrinsic, ...]:

@@ -171,7 +171,8 @@ class _RowLoop:
     def _find(self, copy: _Copy, r: FirstPosition) -> str:
         """The position of the first element with the best value, in the block where it was found."""
         last = self.axes[-1]
-        found = self.text.assign("p", "0")
+        # without elements there is no position, and any other is smaller
+        found = self.text.assign("p", f"int64({(1 << 63) - 1})")
         at = dict(zip((a.name for a in self.axes[:-1]), r.at, strict=True))
         names = {a.var: at[a.name] for a in self.axes[:-1] if a.var is not None}
         start, stop = at.get(last.start, last.start), last.stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from numstax.hardware import Hardware
-from numstax.ir.index import Index, Var, hint, product, stride_of
+from numstax.ir.index import ZERO, Index, Var, bounds, hint, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop
 
 SMALL_WORK = 1 << 16
@@ -56,6 +56,13 @@ def _at_point(offset: Index, outer: Sequence[Var]) -> tuple[Index | None, ...]:
 
 def serial(outer: Sequence[Var], loops: Sequence[Loop], hardware: Hardware) -> bool:
     """Would too few cores have work?  A single large reduction is split later; what follows it costs nothing."""
-    if points(outer) >= TASKS_PER_CORE * hardware.cores or work(outer, loops) <= SMALL_WORK:
+    enough = TASKS_PER_CORE * hardware.cores
+    if points(outer) >= enough or not any(loop.inner for loop in loops[1:]):
         return False
-    return any(loop.inner for loop in loops[1:])
+    if work(outer, loops) > SMALL_WORK:
+        return True
+    # where sizes have no bound, little work at the hint says nothing: it must be the outer points that grow
+    most = bounds(product(v.extent for v in outer))[1]
+    if most is None or most >= enough:
+        return False
+    return bounds(sum((product(v.extent for v in loop.inner) for loop in loops), ZERO))[1] is None

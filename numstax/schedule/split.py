@@ -14,7 +14,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.hardware import Hardware, host
-from numstax.ir.index import ZERO, Index, Var, as_index, contiguous_strides, hint
+from numstax.ir.index import ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
 from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
 from numstax.schedule.kernels import Unit, make_kernel
@@ -56,9 +56,9 @@ def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
     if any(e.value_buffer is not None or e.position_in is not None for e in reductions):
         return None
     extent = first.inner[0].extent
-    if extent.value is None and any(e.op in PLACES for e in reductions):
-        # a part without elements has no position
-        return None
+    if bounds(product(v.extent for v in kernel.outer))[1] and bounds(product(v.extent for v in first.inner))[1] is None:
+        # the next call may bring any length; parts without elements are right, and cost little
+        return PARTS // max(outer, 1)
     most = min(PARTS // max(outer, 1), hint(extent), outer * points(first.inner) // PART)
     if most < 2 or work(kernel.outer, kernel.loops) <= SMALL_WORK:
         return None
@@ -88,7 +88,7 @@ class _Splitter:
         first, *rest = kernel.loops
         along = first.inner[0]
         size = along.extent // parts
-        left = along.extent - size * parts
+        left = along.extent % parts
         shape = (*(v.extent for v in kernel.outer), as_index(parts if left is ZERO else parts + 1))
         partials = {k: self._partial(e, shape) for k, e in enumerate(first.effects) if isinstance(e, Reduce)}
         part, step = self.fresh.var(as_index(parts)), self.fresh.var(size)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numstax.ir.graph import Graph, Node, topological
-from numstax.ir.index import hint, product
+from numstax.ir.index import bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
 
 STORE = 8
@@ -154,7 +154,10 @@ class _Chooser:
         if node.op == "update" and self._is_rewritten(node):
             return True
         evaluations = sum(demand.values())
-        stored = self.total[node] + elements(node) * STORE + evaluations * LOAD + KERNEL
+        stored = self.total[node] + elements(node) * STORE + evaluations * LOAD
+        if bounds(product(node.shape))[1] is not None:
+            # among unbounded sizes those count that make this look small
+            stored += KERNEL
         return evaluations * self.work[node] > stored
 
     def _is_rewritten(self, node: Node) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from numstax.ir.graph import Node
-from numstax.ir.index import ONE, ZERO, Index, as_index, product
+from numstax.ir.index import ONE, ZERO, Index, as_index, bounds, product
 from numstax.schedule.kernels import Unit
 from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.sites import Sites
@@ -107,7 +107,8 @@ def _copy(root: Node, base: Node, parts: list[Part], place: Place, sites: Sites)
     """Base and parts written to a new place."""
     if base.op == "empty":
         return [sites.assign(part.value, part.within(place)) for part in parts]
-    if parts and len(parts) <= PARTS and elements(root) <= SMALL:
+    most = bounds(product(root.shape))[1]
+    if parts and len(parts) <= PARTS and most is not None and most <= SMALL:
         return [sites.assign(root, place)]
     units: list[Unit] = []
     for starts, shape in _rest(base, parts):

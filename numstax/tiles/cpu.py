@@ -18,13 +18,15 @@ from dataclasses import replace
 
 from numstax.hardware import Hardware, host
 from numstax.ir.handlers import work
-from numstax.ir.index import ONE, ZERO, Index, Var, as_index, hint, product, stride_of
+from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop, Reduce, Scan, Schedule, Tiling
 
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
 SCAN_ROWS = 3
 LANES = 16
+LEAST_BYTES = 1024
+"""Bytes of a row in one block, where the number of columns has no bound."""
 SHARED = 8192
 """Vector operations above which the columns of a kernel are shared out among threads."""
 
@@ -61,10 +63,15 @@ def _pointwise(kernel: Kernel, machine: Hardware) -> Tiling:
         v: sum(len(crossing(loop, lane, v, written)) for loop in kernel.loops) for v in kernel.outer if v != lane
     }
     across = max(crossings, key=lambda v: crossings[v], default=None)
-    if across is not None and crossings[across] and min(hint(across.extent), hint(lane.extent)) >= 16:
+    if across is not None and crossings[across] and _may_reach(across.extent, 16) and _may_reach(lane.extent, 16):
         edge = _tile_edge(kernel, machine)
         return Tiling(vector=lane, block=edge, tile=(across, edge), form="transpose")
     return Tiling(vector=lane, block=FLAT, form="pointwise")
+
+
+def _may_reach(extent: Index, size: int) -> bool:
+    most = bounds(extent)[1]
+    return most is None or most >= size
 
 
 def _tile_edge(kernel: Kernel, machine: Hardware) -> int:
@@ -84,7 +91,12 @@ def _column_block(kernel: Kernel, lane: Var, machine: Hardware) -> int:
     kept = max((_local_bytes(b) for b in kernel.buffers if b.kind == "local"), default=0)
     others = hint(product(v.extent for v in kernel.outer if v != lane))
     lanes, least = hint(lane.extent), machine.lanes(widest)
-    tasks = min(machine.cores, -(-lanes // least)) if hint(vector_work(kernel)) >= SHARED else 1
+    small = hint(vector_work(kernel)) < SHARED
+    if bounds(lane.extent)[1] is None:
+        # lines of memory that any number of lanes walks well
+        least = max(LEAST_BYTES // widest, least)
+        lanes, small = max(lanes, machine.cores * least), False
+    tasks = 1 if small else min(machine.cores, -(-lanes // least))
     while block > least and (block * kept > machine.l2 // 2 or others * -(-lanes // block) < tasks):
         block //= 2
     return block
