@@ -37,7 +37,8 @@ else:
 {r}v = arctan2_f64({r}y, {r}x)
 """
 _SINH = """\
-{r}u = sinh_f64({r}x) if {r}y == 0 else {r}x * copysign_f64(1.0, cos_f64({r}y)) if {r}x == 0 else sinh_f64({r}x) * cos_f64({r}y)
+{r}k = copysign_f64(1.0, cos_f64({r}y))
+{r}u = sinh_f64({r}x) if {r}y == 0 else {r}x * {r}k if {r}x == 0 else sinh_f64({r}x) * cos_f64({r}y)
 {r}v = {r}y if {r}y == 0 else cosh_f64({r}x) * sin_f64({r}y)
 """
 _COSH = """\
@@ -127,6 +128,8 @@ _POWER = (
 {r}i = int64({r}w) if abs({r}w) < 100 else int64(0)
 if {r}w == 0 and {r}z == 0:
     {r}u, {r}v = 1.0, 0.0
+elif {r}w == 1 and {r}z == 0:
+    {r}u, {r}v = {r}x, {r}y
 elif {r}x == 0 and {r}y == 0:
     {r}u = 0.0 if {r}w > 0 else math.nan
     {r}v = {r}u

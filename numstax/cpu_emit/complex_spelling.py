@@ -19,8 +19,7 @@ def _relation(strict: str, last: str) -> str:
 
 def _quotient(numerator_re: str, numerator_im: str) -> str:
     """Smith's division by b, which does not overflow early."""
-    return (
-        """\
+    return """\
 {r}c, {r}d = {b}.real, {b}.imag
 if abs({r}c) >= abs({r}d):
     if {r}c == 0 and {r}d == 0:
@@ -34,7 +33,6 @@ else:
     {r}s = {p}(1) / ({r}d + {r}c * {r}k)
     {r}x, {r}y = (RE * {r}k + IM) * {r}s, (IM * {r}k - RE) * {r}s
 complex({r}x, {r}y)""".replace("RE", numerator_re).replace("IM", numerator_im)
-    )
 
 
 _RECIPROCAL = """\

@@ -26,7 +26,8 @@ LONGEST_JAMMED = 8
 def print_lanes(kernel: KernelText, parallel: bool) -> Index:
     """Print a kernel in pointwise or column form; the number of parallel tasks."""
     tiling = kernel.kernel.tiling
-    assert tiling is not None and tiling.vector is not None
+    assert tiling is not None
+    assert tiling.vector is not None
     lane = tiling.vector
     rows = tuple(v for v in kernel.kernel.outer if v != lane)
     pointwise = all(not loop.inner for loop in kernel.kernel.loops)
@@ -151,9 +152,7 @@ class _LaneLoops:
             for c in columns:
                 c.end_block()
 
-    def _nest(
-        self, bodies: Sequence[BodyText], columns: Sequence[Column], depth: int, block: Sequence[Column]
-    ) -> None:
+    def _nest(self, bodies: Sequence[BodyText], columns: Sequence[Column], depth: int, block: Sequence[Column]) -> None:
         """The axes from `depth` inwards; several bodies are the same body at successive rows.  The columns in
         `block` begin and end their block of rows here."""
         body = bodies[0]

@@ -20,6 +20,7 @@ from numstax.cpu_emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
 from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.tiles.cpu import access
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,13 @@ class BodyText:
         staged: Mapping[tuple[str, Index], str] | None = None,
     ) -> None:
         self.kernel, self.loop, self.axes = kernel, loop, tuple(axes)
-        self.names = {**kernel.names, **{a.var: a.name for a in axes if a.var is not None}}
+        self.names: dict[Atom, str] = {**kernel.names}
+        self.names.update({a.var: a.name for a in axes if a.var is not None})
         self._level = {a.var: k + 1 for k, a in enumerate(axes) if a.var is not None}
         self._written = loop.writes() if written is None else written
         self._staged = staged or {}
         self._values: list[str | None] = [None] * len(loop.body)
-        self._bases: dict[int, dict[Index, str]] = {k: {} for k in range(1, self.depth + 1)}
+        self._bases: dict[int, dict[Index, str]] = {}
         self._uses = self._count_uses()
         self._depths: list[int] = []
         for instr in loop.body:
@@ -148,7 +150,7 @@ class BodyText:
         if isinstance(instr.attr, Index):
             depth = max(depth, self._index_depth(instr.attr))
         if instr.op == "load":
-            name, offset = instr.attr  # type: ignore[misc]
+            name, offset = access(instr)
             place = self.kernel.places.get(name)
             if name in self._written or (place is not None and place.lane):
                 return self.depth
@@ -188,7 +190,7 @@ class BodyText:
     def _indices(self) -> Iterator[Index]:
         for instr in self.loop.body:
             if instr.op == "load":
-                yield instr.attr[1]  # type: ignore[index]
+                yield access(instr)[1]
             elif isinstance(instr.attr, Index):
                 yield instr.attr
         for effect in self.loop.effects:
@@ -213,15 +215,12 @@ class BodyText:
     def _print(self, k: int, instr: Instr, origin: Origin | None) -> bool:
         """Print entry k, or keep its text for where it is used; was a statement printed?"""
         inline, text = self._expression(k, instr)
-        if inline:
+        if inline and isinstance(text, str):
             self._values[k] = text
             return False
         if origin is not None:
             self.kernel.text.line(f"# {instr.op}: {PurePath(origin.file).name}:{origin.line}")
-        if callable(text):
-            self._values[k] = text()
-        else:
-            self._values[k] = self.kernel.text.assign("v", text)
+        self._values[k] = self.kernel.text.assign("v", text) if isinstance(text, str) else text()
         return True
 
     def _expression(self, k: int, instr: Instr) -> tuple[bool, str | Callable[[], str]]:
@@ -254,7 +253,7 @@ class BodyText:
         return False, print_statements
 
     def _load(self, k: int, instr: Instr, args: tuple[str, ...]) -> tuple[bool, str | Callable[[], str]]:
-        name, offset = instr.attr  # type: ignore[misc]
+        name, offset = access(instr)
         place, buffer = self.kernel.places.get(name), self.kernel.buffer(name)
         if (name, offset) in self._staged:
             return False, loaded(self._staged[name, offset], buffer.dtype)
@@ -292,7 +291,7 @@ class BodyText:
         known, _ = self._split(index, depth)
         if not known.terms:
             return ""
-        named = self._bases[depth] if depth else self.kernel.bases
+        named = self._bases.setdefault(depth, {}) if depth else self.kernel.bases
         if known not in named:
             inner, new = self._split(known, depth - 1)
             text = self._join(self._base(index, depth - 1) if inner.terms else "", new)

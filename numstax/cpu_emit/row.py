@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from numstax.cpu_emit.combine import combine, start
 from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
 from numstax.cpu_emit.values import cast
-from numstax.ir.index import Index, Var, as_index, bounds, product
+from numstax.ir.index import Atom, Index, Var, as_index, bounds, product
 from numstax.ir.loops import Loop, Reduce, Scan, Store
 
 
@@ -139,7 +140,7 @@ class _RowLoop:
             names = tuple(a.name for a in self.axes[:-1])
             for copy in self.copies:
                 for r in copy.reductions:
-                    r.end_block(names, lambda update, copy=copy: self._again(copy, update))
+                    r.end_block(names, partial(self._again, copy))
 
     def _carry_depth(self) -> int:
         """Scans start anew for each point of the variables before the last."""
@@ -159,10 +160,10 @@ class _RowLoop:
                     self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")
                     copy.kernel.store(effect.buffer, copy.body.offset(effect.offset), carry)
 
-    def _again(self, copy: _Copy, update: Callable[[BodyText], None], axis: Axis | None = None) -> None:
+    def _again(self, copy: _Copy, update: Callable[[BodyText], None]) -> None:
         """The innermost loop once more, inside the axes around it."""
-        outside = {a.var: a.name for a in self.axes[:-1] if a.var is not None}
-        body = BodyText(copy.kernel.copy(outside), self.loop, [axis or self.axes[-1]])
+        outside: dict[Atom, str] = {a.var: a.name for a in self.axes[:-1] if a.var is not None}
+        body = BodyText(copy.kernel.copy(outside), self.loop, self.axes[-1:])
         body.enter(0)
         with self.text.block(body.axes[0].header):
             body.enter(1)
@@ -174,7 +175,7 @@ class _RowLoop:
         # without elements there is no position, and any other is smaller
         found = self.text.assign("p", f"int64({(1 << 63) - 1})")
         at = dict(zip((a.name for a in self.axes[:-1]), r.at, strict=True))
-        names = {a.var: at[a.name] for a in self.axes[:-1] if a.var is not None}
+        names: dict[Atom, str] = {a.var: at[a.name] for a in self.axes[:-1] if a.var is not None}
         start, stop = at.get(last.start, last.start), last.stop
         if last.start in at:
             stop = stop.replace(last.start, start)

@@ -6,6 +6,9 @@ then the tile is computed row by row along the vector variable.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from numstax import dtypes
 from numstax.cpu_emit.nest import Axis, BodyText, KernelText
 from numstax.cpu_emit.space import points, task_count
@@ -20,7 +23,9 @@ PAD = 16
 def print_tiles(kernel: KernelText, parallel: bool) -> Index:
     """Print a kernel in transposed form; the number of parallel tasks."""
     tiling = kernel.kernel.tiling
-    assert tiling is not None and tiling.vector is not None and tiling.tile is not None
+    assert tiling is not None
+    assert tiling.vector is not None
+    assert tiling.tile is not None
     lane, (across, height) = tiling.vector, tiling.tile
     width = tiling.block
     rows = tuple(v for v in kernel.kernel.outer if v not in (lane, across))
@@ -87,17 +92,21 @@ class _Tile:
         b_full = self.text.assign("end", f"{b} + ({b_end} - {b})//{edge}*{edge}")
         p, q = self.text.fresh("p"), self.text.fresh("q")
         to, come = f"{self.pitch}*({p} - {a}) + {q} - {b}", f"{base} + {p} + {step}*{q}"
-        with self.text.block(f"for {q} in range({b}, {b_full}, {edge})"):
-            with self.text.block(f"for {p} in range({a}, {a_full}, {edge})"):
-                self.text.line(
-                    f"transpose_{dtype}(offset_{dtype}({tile}, {to}), {self.pitch}, "
-                    f"offset_{dtype}({source}, {come}), {step})"
-                )
-        for q_range, p_range in ((f"{b}, {b_full}", f"{a_full}, {a_end}"), (f"{b_full}, {b_end}", f"{a}, {a_end}")):
-            with self.text.block(f"for {q} in range({q_range})"):
-                with self.text.block(f"for {p} in range({p_range})"):
-                    self.text.line(f"{tile}[{to}] = {source}[{come}]")
+        with self._both(q, f"{b}, {b_full}, {edge}", p, f"{a}, {a_full}, {edge}"):
+            self.text.line(
+                f"transpose_{dtype}(offset_{dtype}({tile}, {to}), {self.pitch}, "
+                f"offset_{dtype}({source}, {come}), {step})"
+            )
+        for along, down in ((f"{b}, {b_full}", f"{a_full}, {a_end}"), (f"{b_full}, {b_end}", f"{a}, {a_end}")):
+            with self._both(q, along, p, down):
+                self.text.line(f"{tile}[{to}] = {source}[{come}]")
         return tile
+
+    @contextmanager
+    def _both(self, q: str, along: str, p: str, down: str) -> Iterator[None]:
+        """Two loops, one inside the other."""
+        with self.text.block(f"for {q} in range({along})"), self.text.block(f"for {p} in range({down})"):
+            yield
 
 
 def square(itemsize: int) -> int:

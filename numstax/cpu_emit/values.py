@@ -7,7 +7,7 @@ using one twice computes nothing twice.
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def register_type(dtype: np.dtype) -> str:
 def literal(value: object, dtype: np.dtype) -> str:
     """A constant of `dtype`; NaN, infinities and negative zero included."""
     kind = dtypes.kind(dtype)
-    scalar = np.asarray(value).astype(dtype).astype(dtypes.compute(dtype))[()]
+    scalar: Any = np.asarray(value).astype(dtype).astype(dtypes.compute(dtype))[()]
     if kind == "b":
         return str(bool(scalar))
     if kind == "c":
@@ -99,15 +99,13 @@ def cast(text: str, source: np.dtype, target: np.dtype) -> str:
 
 def _float_to_int(text: str, source: np.dtype, target: np.dtype) -> str:
     """Truncate through the narrowest signed integer that NumPy's loops use, then wrap."""
-    wide = 64 if target.itemsize == 8 or (dtypes.is_low(source) and target.name == "uint32") else 32
+    wide = 64 if target.itemsize == 8 else 32
     signed = _truncated(text, source, wide)
-    if target.name not in ("uint32", "uint64") or wide > 8 * target.itemsize:
+    if target.name != f"uint{wide}":
         return signed if target.name == f"int{wide}" else f"{target.name}({signed})"
     # the upper half of the range: subtract it, truncate, and put the top bit back
     half = literal(2.0 ** (wide - 1), dtypes.compute(source))
     upper = f"{target.name}({_truncated(f'({text} - {half})', source, wide)}) ^ {target.name}({1 << (wide - 1)})"
-    if dtypes.is_low(source):  # NaN goes the other way in NumPy's scalar loop
-        return f"({target.name}({signed}) if {text} < {half} else {upper})"
     return f"({upper} if {text} >= {half} else {target.name}({signed}))"
 
 
@@ -126,7 +124,3 @@ def bitcast(text: str, source: np.dtype, target: np.dtype) -> str:
     if dtypes.kind(source) in "iu" and dtypes.kind(target) in "iu":
         return f"{target.name}({text})"
     return f"bits_{dtypes.name(target)}_from_{dtypes.name(source)}({text})"
-
-
-def is_finite_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(float(value))  # type: ignore[arg-type]

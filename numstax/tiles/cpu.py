@@ -19,7 +19,7 @@ from dataclasses import replace
 from numstax.hardware import Hardware, host
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
-from numstax.ir.loops import Buffer, Kernel, Loop, Reduce, Scan, Schedule, Tiling
+from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling
 
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
@@ -133,12 +133,17 @@ def _accesses(loop: Loop) -> Iterator[Index]:
             yield effect.offset
 
 
+def access(instr: Instr) -> tuple[str, Index]:
+    """The buffer and offset of a load."""
+    return instr.attr  # type: ignore[return-value]
+
+
 def crossing(loop: Loop, lane: Var, across: Var, written: frozenset[str]) -> list[tuple[str, Index]]:
     """The loads of whole vectors that are contiguous along `across` but not along `lane`."""
     found = []
     for instr in loop.body:
         if instr.op == "load" and not instr.args and instr.dtype.itemsize <= 8:
-            name, offset = instr.attr  # type: ignore[misc]
+            name, offset = access(instr)
             stride = stride_of(offset, lane)
             plain = name not in written and stride is not None and stride not in (ZERO, ONE, as_index(-1))
             if plain and stride_of(offset, across) is ONE:

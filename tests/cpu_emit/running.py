@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -69,7 +70,6 @@ def schedule(*kernels: Kernel) -> Schedule:
 @cache
 def entry(program: Program):  # type: ignore[no-untyped-def]
     return load(compile_program(program), program.params)
-    return load(compiled, program.params)
 
 
 def run(
@@ -97,7 +97,7 @@ def call(item: Emitted, memory: dict[str, np.ndarray], pieces: int) -> None:
     special = {"scratch": -(-scratch.ctypes.data // 64) * 64, "status": status.ctypes.data}
     tasks = eval(program.tasks) if program.tasks else 1
     cuts = [tasks * k // pieces for k in range(pieces + 1)] if program.tasks else [0, 1]
-    for lo, hi in zip(cuts, cuts[1:], strict=False):
+    for lo, hi in pairwise(cuts):
         args = iter(item.args)
         words: list[object] = []
         for p in program.params:
@@ -107,6 +107,8 @@ def call(item: Emitted, memory: dict[str, np.ndarray], pieces: int) -> None:
                 words.append(special[p.kind])
             elif p.kind == "scalar":
                 words += scalar_words(memory[next(args)])
+            elif p.kind == "size":
+                words.append(int(memory[next(args)]))
             else:
                 words.append(memory[next(args)].ctypes.data)
         entry(program)(*RETURN_SLOTS, *words)
@@ -128,12 +130,12 @@ def check(sched: Schedule, *inputs: np.ndarray, ulps: float = 0, threshold: int 
 
 
 def same(got: np.ndarray, want: np.ndarray, ulps: float) -> None:
-    assert got.dtype == want.dtype and got.shape == want.shape
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
     with np.errstate(all="ignore"):
         if dtypes.kind(want.dtype) in "fc" and ulps:
             wide = np.complex128 if want.dtype.kind == "c" else np.float64
             step = float(np.finfo(want.dtype).eps) if want.dtype.kind in "fc" else 2.0**-7
-            np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=ulps * step, atol=1e-6 if ulps else 0)
+            np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=ulps * step, atol=ulps * 1e-7)
         else:
             np.testing.assert_array_equal(got, want)
 
