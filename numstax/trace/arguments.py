@@ -21,6 +21,7 @@ from numstax.errors import (
     UnsupportedOperationError,
 )
 from numstax.trace.rebind import Rebinder, contains_random
+from numstax.trace.sizes import Condition
 
 _ARRAYS = (np.ndarray, np.memmap)
 
@@ -56,7 +57,9 @@ class Arguments:
                 raise UnsupportedArrayError(
                     f"argument {name!r} is a {_type_name(value)}", remedy="pass a plain array: np.asarray, .filled()"
                 )
-            return self._rebinder.rec.input(value, name)
+            return self._rebinder.rec.input(value, name, symbolic=True)
+        if type(value) is int:
+            return self._rebinder.rec.size(self._rebinder.rec.shapes.integer(value))
         if type(value) in (float, complex) or isinstance(value, np.generic):
             return self._rebinder.rec.input(value, name)
         if (isinstance(value, tuple | list) and type(value) in (tuple, list)) or hasattr(value, "_fields"):
@@ -161,7 +164,7 @@ def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value))
         return Branch(kind, parts(getattr(value, n) for n in names), names)
-    return Fixed(value)
+    return Fixed(bool(value) if type(value) is Condition else value)
 
 
 def builder(tree: Tree, first: int = 0) -> Callable[[Sequence[Any]], Any]:

@@ -18,9 +18,10 @@ import numpy as np
 from numstax.dtypes import is_supported
 from numstax.errors import DataDependentError, ReadOnlyError, UnsupportedOperationError
 from numstax.ir.graph import Node
+from numstax.ir.index import Index
 from numstax.trace.layout import Strides
 from numstax.trace.origin import user_origin
-from numstax.trace.sizes import Shape, number, numbers, total
+from numstax.trace.sizes import Shape, total
 from numstax.trace.views import BitcastView, View
 
 if TYPE_CHECKING:
@@ -131,7 +132,11 @@ class TracedArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return numbers(self.sizes)
+        return tuple(self._read_size(n) for n in self.sizes)
+
+    def _read_size(self, size: Index) -> Any:
+        self.recorder.shapes.was_read = True
+        return self.recorder.size(size)
 
     @property
     def ndim(self) -> int:
@@ -139,7 +144,7 @@ class TracedArray:
 
     @property
     def size(self) -> int:
-        return number(total(self.sizes))
+        return self._read_size(total(self.sizes))
 
     @property
     def itemsize(self) -> int:
@@ -153,7 +158,7 @@ class TracedArray:
     def strides(self) -> tuple[int, ...]:
         if self.strides_in_elements is None:
             raise UnsupportedOperationError("the strides of this result are not known while tracing", user_origin())
-        return tuple(s * self.itemsize for s in numbers(self.strides_in_elements))
+        return tuple(self._read_size(s * self.itemsize) for s in self.strides_in_elements)
 
     @property
     def T(self) -> TracedArray:
@@ -200,7 +205,7 @@ class TracedArray:
 
     def value(self, what: str, remedy: str = "") -> np.ndarray:
         """The value, when it is the same for all arguments; else a DataDependentError."""
-        known = self.recorder.known(self.node)
+        known = self.recorder.demanded(self.node)
         if known is None:
             raise DataDependentError(f"{what} of a traced array", user_origin(), remedy)
         return known
@@ -240,7 +245,7 @@ class TracedArray:
     def __len__(self) -> int:
         if not self.sizes:
             raise TypeError("len() of unsized object")
-        return number(self.sizes[0])
+        return self.recorder.shapes.number(self.sizes[0])
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.sizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from numstax.ir.graph import Node
 from numstax.trace.array import TracedArray
 from numstax.trace.layout import keep_order
 from numstax.trace.origin import user_origin
-from numstax.trace.sizes import Shape, broadcast
+from numstax.trace.sizes import Shape, Size
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -61,8 +61,8 @@ def expand(rec: Recorder, value: TracedArray | int | float | complex, dtype: np.
         return rec.nodes.full(np.array(value, dtype), dtype, shape)
 
 
-def shape_of(operands: Sequence[TracedArray | int | float | complex]) -> Shape:
-    return broadcast(*(x.sizes if isinstance(x, TracedArray) else () for x in operands))
+def shape_of(rec: Recorder, operands: Sequence[TracedArray | int | float | complex]) -> Shape:
+    return rec.shapes.broadcast(*(x.sizes if isinstance(x, TracedArray) else () for x in operands))
 
 
 def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | None = None) -> TracedArray:
@@ -73,13 +73,24 @@ def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | No
         operand_dtypes, result = resolve(op, types, dtype)
     except TypeError as error:
         raise CastError(str(error), user_origin()) from None
-    shape = shape_of(operands)
+    shape = shape_of(rec, operands)
+    operands = [in_range(rec, x, v, d) for x, v, d in zip(operands, values, operand_dtypes, strict=True)]
     decided = _decided(op, operands, operand_dtypes)
     if decided is not None:
         return rec.fresh(rec.nodes.full(decided, dtypes.BOOL, shape), is_scalar=not shape)
     nodes = [expand(rec, x, d, shape) for x, d in zip(operands, operand_dtypes, strict=True)]
     arrays = [(x.sizes, x.strides_in_elements) for x in operands if isinstance(x, TracedArray) and x.sizes]
-    return rec.laid_out(rec.nodes.elementwise(op, nodes, result), keep_order(shape, arrays), not shape)
+    return rec.laid_out(rec.nodes.elementwise(op, nodes, result), keep_order(rec.shapes, shape, arrays), not shape)
+
+
+def in_range(rec: Recorder, operand: Any, value: object, dtype: np.dtype) -> Any:
+    """The operand; a size that an integer dtype may not hold becomes a number, which is treated as Python's are."""
+    if type(value) is not Size or dtypes.kind(dtype) not in "iu":
+        return operand
+    info, shapes = np.iinfo(dtype), rec.shapes
+    if shapes.at_least(value.index, int(info.min)) and shapes.at_least(int(info.max), value.index):
+        return operand
+    return shapes.number(value.index)
 
 
 def _decided(op: str, operands: Sequence[object], operand_dtypes: Sequence[np.dtype]) -> bool | None:

@@ -16,12 +16,13 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import OutOfBoundsError, ShapeError, UnsupportedOperationError
 from numstax.ir.graph import Node
-from numstax.ir.index import ONE, ZERO, Index
+from numstax.ir.index import ONE, ZERO, Index, as_index
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
+from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
 from numstax.trace.selection import Selection, size_unknown
-from numstax.trace.sizes import broadcast, fits, number, size_of, text
+from numstax.trace.sizes import Size, size_of, text
 from numstax.trace.views import ReshapeView, SliceView
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def getitem(rec: Recorder, x: TracedArray, key: object) -> TracedArray | Selecti
         raise size_unknown()
     if any(i.kind == "array" for i in items):
         return _gather(rec, x, items)
-    view = _basic(x, items)
+    view = _basic(rec.shapes, x, items)
     if not view.sizes and not has_ellipsis:
         return rec.fresh(view.node, is_scalar=True)
     return view
@@ -67,7 +68,7 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
         args = (x, encode_key(rec, key), _cast_value(rec, x, value))
         x.put(extern.call(rec, host.setitem, args, {}).node)
         return
-    target = _basic(x, items)
+    target = _basic(rec.shapes, x, items)
     if isinstance(value, TracedArray) and value.storage is target.storage and value.views == target.views:
         return
     target.put(fitted(rec, value, target))
@@ -78,7 +79,7 @@ def fitted(rec: Recorder, value: object, target: TracedArray) -> Node:
     node = _cast_value(rec, target, value).node
     while len(node.shape) > target.ndim and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
-    if not fits(node.shape, target.sizes):
+    if not rec.shapes.fits(node.shape, target.sizes):
         raise ShapeError(
             f"could not broadcast input array from shape {text(node.shape)} into shape {text(target.sizes)}",
             user_origin(),
@@ -124,7 +125,7 @@ def _item(rec: Recorder, part: object) -> list[_Item]:
         return [_Item("new")]
     if isinstance(part, slice):
         return [_Item("slice", part)]
-    if type(part) is int:
+    if type(part) in (int, Size):
         return [_Item("int", part)]
     if isinstance(part, bool | np.bool_):
         raise UnsupportedOperationError("indexing with a single boolean", user_origin())
@@ -163,10 +164,12 @@ def encode_key(rec: Recorder, key: object) -> tuple[Hashable, ...]:
     out: list[Any] = []
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, slice):
-            ends = (None if p is None else operator.index(p) for p in (part.start, part.stop, part.step))
+            ends = (None if p is None else size_of(p) for p in (part.start, part.stop, part.step))
             out.append(("slice", *ends))
         elif part is None or part is Ellipsis or type(part) is int:
             out.append(part)
+        elif type(part) is Size:
+            out.append(part.index)
         else:
             out.append(rec.lift(part))
     return tuple(out)
@@ -175,20 +178,56 @@ def encode_key(rec: Recorder, key: object) -> tuple[Hashable, ...]:
 # --- basic indices ----------------------------------------------------------------------------------
 
 
-def _wrap(k: int, axis: int, size: Index) -> int:
-    n = number(size)
-    if not -n <= k < n:
-        raise OutOfBoundsError(f"index {k} is out of bounds for axis {axis} with size {n}", user_origin())
-    return k % n
+def _wrap(shapes: ShapeEnvironment, k: Index, axis: int, size: Index) -> Index:
+    """The index counted from the start of the axis."""
+    if shapes.at_least(k, 0):
+        start, inside = k, shapes.at_least(size - 1, k)
+    else:
+        start, inside = k + size, shapes.at_least(k + size, 0)
+    if not inside:
+        raise OutOfBoundsError(f"index {k} is out of bounds for axis {axis} with size {size}", user_origin())
+    return start
 
 
-def _basic(x: TracedArray, items: Sequence[_Item]) -> TracedArray:
+def count_steps(shapes: ShapeEnvironment, start: Index, stop: Index, step: Index) -> Index:
+    """How many of start, start + step, ... lie before stop."""
+    sign = 1 if shapes.at_least(step, 1) else -1
+    span = shapes.resolve(stop - start) * sign
+    return (span - 1) // shapes.resolve(step * sign) + 1 if shapes.at_least(span, 0) else ZERO
+
+
+def _range(shapes: ShapeEnvironment, part: slice, size: Index) -> tuple[Index, Index, Index, slice]:
+    """Start, step and number of elements of a slice of an axis, and a slice with the same elements."""
+    step = ONE if part.step is None else size_of(part.step)
+    if shapes.equal(step, 0):
+        raise ShapeError("slice step cannot be zero", user_origin())
+    forward = shapes.at_least(step, 1)
+    first, last = (ZERO, size) if forward else (as_index(-1), size - 1)
+
+    def clamped(bound: Any, default: Index) -> Index:
+        if bound is None:
+            return default
+        at = size_of(bound)
+        if not shapes.at_least(at, 0):
+            at = at + size
+            return at if shapes.at_least(at, first) else first
+        return at if shapes.at_least(last, at) else last
+
+    start, stop = clamped(part.start, first if forward else last), clamped(part.stop, last if forward else first)
+    count = count_steps(shapes, start, stop, step)
+    if count is ZERO:
+        return ZERO, ONE, ZERO, slice(0, 0)
+    return start, step, count, slice(start, stop if forward or shapes.at_least(stop, 0) else None, step)
+
+
+def _basic(shapes: ShapeEnvironment, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
     """The view that integers, slices and new axes make; array items keep their axis whole."""
     starts: list[Index] = []
     steps: list[Index] = []
     sizes: list[Index] = []
     shape: list[Index] = []
     keep: list[int | None] = []
+    slices: list[slice] = []
     for item in items:
         if item.kind == "new":
             shape.append(ONE)
@@ -198,21 +237,18 @@ def _basic(x: TracedArray, items: Sequence[_Item]) -> TracedArray:
             axis = len(starts)
             size = x.sizes[axis]
             if item.kind == "int":
-                start, step, size = _wrap(item.value, axis, size), 1, ONE
+                start, step, size = _wrap(shapes, size_of(item.value), axis, size), ONE, ONE
+                part = slice(start, start + 1, ONE)
             else:
-                whole = slice(None) if item.kind != "slice" else item.value
-                start, stop, step = whole.indices(number(size))
-                count = len(range(start, stop, step))
-                size = size_of(count)
-                if not count:
-                    start, step = 0, 1
+                start, step, size, part = _range(shapes, item.value if item.kind == "slice" else slice(None), size)
                 shape.append(size)
                 keep.append(axis)
-            starts.append(size_of(start))
-            steps.append(size_of(step))
+            starts.append(start)
+            steps.append(step)
             sizes.append(size)
+            slices.append(part)
     region = (tuple(starts), tuple(steps), tuple(sizes))
-    view = x.derive(SliceView(region))
+    view = x.derive(SliceView(region, tuple(slices)))
     if keep == list(range(len(sizes))):
         return view
     base = view.strides_in_elements
@@ -225,14 +261,14 @@ def _basic(x: TracedArray, items: Sequence[_Item]) -> TracedArray:
 
 def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
     advanced = [k for k, i in enumerate(items) if i.kind in ("array", "int")]
-    base = _basic(x, [_Item("slice", slice(None)) if i.kind == "int" else i for i in items])
+    base = _basic(rec.shapes, x, [_Item("slice", slice(None)) if i.kind == "int" else i for i in items])
     indices = [rec.lift(items[k].value) for k in advanced]
-    common = broadcast(*(i.sizes for i in indices))
+    common = rec.shapes.broadcast(*(i.sizes for i in indices))
     for index, axis in zip(indices, advanced, strict=True):
         known = rec.known(index.node)
         if known is not None and known.size:
             for k in (int(known.min()), int(known.max())):
-                _wrap(k, axis, base.sizes[axis])
+                _wrap(rec.shapes, as_index(k), axis, base.sizes[axis])
     nodes = [rec.nodes.broadcast(rec.nodes.cast(i.node, dtypes.INT64), common) for i in indices]
     node = rec.nodes.gather(base.node, nodes, tuple(advanced))
     if advanced == list(range(advanced[0], advanced[0] + len(advanced))):
@@ -248,7 +284,7 @@ def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArra
 def _mask_fits(x: TracedArray, mask: TracedArray, at: int) -> bool:
     """True; raises IndexError when the mask has other sizes than the axes from `at` on that it covers."""
     for k, (n, m) in enumerate(zip(x.sizes[at : at + mask.ndim], mask.sizes, strict=True)):
-        if n is not m:
+        if not x.recorder.shapes.unify(n, m):
             raise OutOfBoundsError(
                 f"boolean index did not match indexed array along axis {at + k}; size of axis is {n} "
                 f"but size of corresponding boolean axis is {m}",
@@ -262,12 +298,12 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: o
     at = next(k for k, i in enumerate(items) if i.kind == "mask")
     if any(i.kind in ("array", "int", "new") or (i.kind == "mask" and k != at) for k, i in enumerate(items)):
         return False
-    target = _basic(x, items)
+    target = _basic(rec.shapes, x, items)
     mask: TracedArray = items[at].value
     _mask_fits(target, mask, at)
     rest = target.sizes[at + mask.ndim :]
     if isinstance(value, Selection):
-        if at or not value.same_places(mask.node) or value.full.sizes != target.sizes:
+        if at or not value.same_places(mask.node) or not rec.shapes.unify_shapes(value.full.sizes, target.sizes):
             raise size_unknown()
         value = value.full
         rest = target.sizes
@@ -278,6 +314,6 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: o
         return False
     spread = rec.nodes.reshape(mask.node, mask.sizes + (ONE,) * (target.ndim - at - mask.ndim))
     choose = rec.nodes.broadcast(spread, target.sizes)
-    chosen = rec.nodes.broadcast(node, broadcast(node.shape, target.sizes))
+    chosen = rec.nodes.broadcast(node, rec.shapes.broadcast(node.shape, target.sizes))
     target.put(rec.nodes.elementwise("where", (choose, chosen, target.node), x.dtype))
     return True

@@ -7,34 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numstax.ir.index import ONE, Index, contiguous_strides
-from numstax.trace.sizes import Shape, number, numbers, size_of
+from numstax.ir.index import ONE, ZERO, Index, contiguous_strides, product
+from numstax.trace.environment import ShapeEnvironment
+from numstax.trace.sizes import Shape
 
 Strides = tuple[Index, ...]
 
 
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
-    """C-contiguous, sizes of one aside."""
+    """C-contiguous, sizes of one aside; False when that is not known."""
     return all(n is ONE or s is w for n, s, w in zip(shape, strides, contiguous_strides(shape), strict=True))
 
 
-def keep_order(shape: Shape, operands: Sequence[tuple[Shape, Strides | None]]) -> Strides | None:
+def keep_order(
+    shapes: ShapeEnvironment, shape: Shape, operands: Sequence[tuple[Shape, Strides | None]]
+) -> Strides | None:
     """Strides of an elementwise result (order='K'): axes ordered as in the operands, C order at a conflict."""
     if all(s is not None and (n == shape or not n) and is_contiguous(n, s) for n, s in operands):
         return contiguous_strides(shape)
-    if any(s is None for _, s in operands):
+    if any(s is None or not shapes.has_hint(*n, *s) for n, s in operands):
         return None
     rank = len(shape)
     aligned = []
     for sizes, strides in operands:
         assert strides is not None
-        shown = [0 if n is ONE else abs(number(s)) for n, s in zip(sizes, strides, strict=True)]
-        aligned.append([0] * (rank - len(shown)) + shown)
+        shown = [_step(shapes, n, s) for n, s in zip(sizes, strides, strict=True)]
+        aligned.append([ZERO] * (rank - len(shown)) + shown)
     order: list[int] = []
     for axis in reversed(range(rank)):
         place = len(order)
         for k in reversed(range(len(order))):
-            outer = _is_outer(axis, order[k], aligned)
+            outer = _is_outer(shapes, axis, order[k], aligned)
             if outer is None:
                 continue
             if outer:
@@ -47,48 +50,51 @@ def keep_order(shape: Shape, operands: Sequence[tuple[Shape, Strides | None]]) -
     return tuple(out)
 
 
-def _is_outer(axis: int, inner: int, operands: Sequence[Sequence[int]]) -> bool | None:
+def _step(shapes: ShapeEnvironment, size: Index, stride: Index) -> Index:
+    """How far a step along the axis goes; 0 where there is no step."""
+    if shapes.equal(size, ONE):
+        return ZERO
+    return stride if shapes.at_least(stride, 0) else -stride
+
+
+def _is_outer(shapes: ShapeEnvironment, axis: int, inner: int, operands: Sequence[Sequence[Index]]) -> bool | None:
     """Does `axis` stay outside `inner`?  None when no operand moves along both."""
     verdict: bool | None = None
     for strides in operands:
-        if strides[axis] and strides[inner]:
-            if strides[inner] <= strides[axis]:
+        if strides[axis] is not ZERO and strides[inner] is not ZERO:
+            if shapes.at_least(strides[axis], strides[inner]):
                 return True
             verdict = False
     return verdict
 
 
-def reshape_strides(shape: Shape, strides: Strides, new: Shape) -> Strides | None:
+def reshape_strides(shapes: ShapeEnvironment, shape: Shape, strides: Strides, new: Shape) -> Strides | None:
     """Strides of the reshaped array without moving data (C order); None when that is impossible."""
-    if is_contiguous(shape, strides):
+    if is_contiguous(shape, strides) or shapes.equal(product(shape), ZERO):
         return contiguous_strides(new)
-    if any(n.value == 0 for n in shape):
-        return contiguous_strides(new)
-    old = [(number(n), number(s)) for n, s in zip(shape, strides, strict=True) if n is not ONE]
-    sizes = list(numbers(new))
-    out: list[int] = []
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if not shapes.equal(n, ONE)]
+    out: list[Index] = []
     i = j = 0
-    while i < len(old) and j < len(sizes):
-        old_end, new_end, have, want = i + 1, j + 1, old[i][0], sizes[j]
-        while have != want:
-            if want < have:
-                want *= sizes[new_end]
+    while i < len(old) and j < len(new):
+        old_end, new_end, have, want = i + 1, j + 1, old[i][0], new[j]
+        while not shapes.equal(have, want):
+            if shapes.at_least(have, want):
+                want *= new[new_end]
                 new_end += 1
             else:
                 have *= old[old_end][0]
                 old_end += 1
-        if any(old[k][1] != old[k + 1][0] * old[k + 1][1] for k in range(i, old_end - 1)):
+        if any(not shapes.equal(old[k][1], old[k + 1][0] * old[k + 1][1]) for k in range(i, old_end - 1)):
             return None
         step = old[old_end - 1][1]
         part = []
         for k in reversed(range(j, new_end)):
             part.append(step)
-            step *= sizes[k]
+            step *= new[k]
         out += reversed(part)
         i, j = old_end, new_end
-    last = out[-1] if out else 1
-    out += [last] * (len(sizes) - len(out))
-    return tuple(size_of(s) for s in out)
+    last = out[-1] if out else ONE
+    return tuple(out + [last] * (len(new) - len(out)))
 
 
 def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -14,15 +14,16 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import UnsupportedArgumentError, UnsupportedDtypeError
 from numstax.ir.graph import InputSpec, Node, topological
-from numstax.ir.index import contiguous_strides
+from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
 from numstax.trace import elementwise, extern, indexing, ufuncs
 from numstax.trace.array import Storage, TracedArray
+from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.layout import Strides, may_overlap
 from numstax.trace.nodes import Nodes
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import DATA_DEPENDENT, HANDLERS, REFUSED
-from numstax.trace.sizes import size_of
+from numstax.trace.sizes import Condition, Size
 
 WEAK_DTYPES: Mapping[type, np.dtype] = {
     bool: dtypes.BOOL,
@@ -33,7 +34,10 @@ WEAK_DTYPES: Mapping[type, np.dtype] = {
 
 
 class Recorder:
-    def __init__(self) -> None:
+    """`shapes` answers every question about sizes."""
+
+    def __init__(self, shapes: ShapeEnvironment | None = None) -> None:
+        self.shapes = shapes or ShapeEnvironment()
         self.nodes = Nodes()
         self.inputs: list[InputSpec] = []
         self.examples: list[Any] = []
@@ -46,8 +50,9 @@ class Recorder:
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    def input(self, value: Any, name: str) -> TracedArray:
-        """An argument of this call: an array in native byte order, a NumPy scalar, a Python float or complex."""
+    def input(self, value: Any, name: str, symbolic: bool = False) -> TracedArray:
+        """An argument of this call: an array in native byte order, a NumPy scalar, a Python float or complex.
+        `symbolic`: its sizes may become symbols."""
         position = len(self.inputs)
         weak = type(value) if type(value) in (float, complex) else None
         array = np.asarray(value)
@@ -58,9 +63,8 @@ class Recorder:
                 "convert it to a numeric dtype, or keep it out of the compiled function",
             )
         is_scalar = not isinstance(value, np.ndarray)
-        shape = tuple(size_of(n) for n in array.shape)
         steps = [s // array.itemsize for s in array.strides]
-        strides = tuple(size_of(s) for s in steps)
+        shape, strides = (self.shapes if symbolic else ShapeEnvironment()).layout(array.shape, steps)
         self.inputs.append(InputSpec("scalar" if is_scalar else "array", array.dtype, shape, strides, name))
         self.examples.append(array)
         node = self.nodes.make("input", (), shape, array.dtype, position=position)
@@ -104,6 +108,10 @@ class Recorder:
         """Any array-like as a handle."""
         if isinstance(value, TracedArray):
             return value
+        if isinstance(value, Size):
+            return self._lift_size(value.index)
+        if isinstance(value, Condition):
+            value = bool(value)
         weak = WEAK_DTYPES.get(type(value))
         if weak is not None:
             return self.fresh(self.nodes.constant(value, weak), is_scalar=True, weak=type(value))
@@ -119,15 +127,54 @@ class Recorder:
 
     def known(self, node: Node) -> np.ndarray | None:
         """The value of `node` when it does not depend on the arguments of the call."""
-        for n in topological([node]):
-            if n.op == "input" and n.attr("position") not in self._fixed_inputs:
-                return None
+        nodes = topological([node])
+        if any(self._is_varying(n) for n in nodes) or any(self._sizes_of(nodes)):
+            return None
         return self.example(node)
+
+    def demanded(self, node: Node) -> np.ndarray | None:
+        """As `known`, but a value that depends on sizes alone makes constants of them."""
+        nodes = topological([node])
+        if any(self._is_varying(n) for n in nodes):
+            return None
+        for size in self._sizes_of(nodes):
+            self.shapes.number(size)
+        return self.example(node)
+
+    def _is_varying(self, node: Node) -> bool:
+        return node.op == "input" and node.attr("position") not in self._fixed_inputs
+
+    def _sizes_of(self, nodes: Sequence[Node]) -> list[Index]:
+        """What is not known to be a number among the sizes in the nodes."""
+        used = [self.shapes.resolve(n) for node in nodes for n in node.shape]
+        used += [self.shapes.resolve(node.attr("index")) for node in nodes if node.op == "size"]
+        return [n for n in used if n.value is None]
 
     def example(self, node: Node) -> np.ndarray:
         """The value of `node` for the arguments of this call."""
-        evaluate_nodes(topological([node]), self._values, self.examples, {})
+        evaluate_nodes(topological([node]), self._values, self.examples, self.shapes.values)
         return self._values[node]
+
+    # --- sizes ------------------------------------------------------------------------------------
+
+    def size(self, index: Index) -> Any:
+        """What the user's program sees for a size: an int, or a Size."""
+        resolved = self.shapes.resolve(index)
+        return Size(self, resolved) if resolved.value is None else resolved.value
+
+    def condition(self, relation: str, index: Index) -> Any:
+        """The answer to a comparison of sizes: a bool, or a Condition where only the run will tell."""
+        answer = self.shapes.known(relation, index)
+        if answer is None and not self.shapes.has_hint(index):
+            return Condition(self, relation, index)
+        return self.shapes.holds(relation, index) if answer is None else answer
+
+    def _lift_size(self, index: Index) -> TracedArray:
+        resolved = self.shapes.resolve(index)
+        if resolved.value is not None:
+            return self.lift(resolved.value)
+        node = self.nodes.make("size", (), (), dtypes.INT64, index=resolved)
+        return self.fresh(node, is_scalar=True, weak=int)
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -161,7 +208,7 @@ class Recorder:
 
 def contains_traced(tree: object) -> bool:
     """Is there a traced array in the nested lists, tuples and dicts?"""
-    if isinstance(tree, TracedArray):
+    if isinstance(tree, TracedArray | Size):
         return True
     if isinstance(tree, list | tuple):
         return any(contains_traced(item) for item in tree)

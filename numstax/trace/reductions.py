@@ -68,7 +68,7 @@ def reduction(
         node = masked.node
         x = masked
         axes = normalize_axes(axis, x.ndim)
-    if ordered and initial is None and any(x.sizes[k] is ZERO for k in axes):
+    if ordered and initial is None and any(rec.shapes.equal(x.sizes[k], ZERO) for k in axes):
         raise EmptyReductionError(f"zero-size array to reduction operation {op} which has no identity", user_origin())
     reduced = rec.nodes.reduce(op, node, axes, work)
     if initial is not None:
@@ -78,7 +78,7 @@ def reduction(
     strides = x.strides_in_elements
     kept = None if strides is None else tuple(strides[k] for k in rest)
     node = rec.nodes.cast(reduced, result)
-    layout = keep_order(node.shape, [(node.shape, kept)])
+    layout = keep_order(rec.shapes, node.shape, [(node.shape, kept)])
     if keepdims:
         shape = tuple(ONE if k in axes else n for k, n in enumerate(x.sizes))
         return rec.fresh(rec.nodes.reshape(node, shape), not shape)

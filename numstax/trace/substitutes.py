@@ -20,6 +20,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
 from numstax.trace.registry import HANDLERS, REFUSED
+from numstax.trace.sizes import Size
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -118,6 +119,8 @@ def builtin(rec: Recorder, name: str) -> Any:
     original = getattr(builtins, name)
     if name in ("float", "complex"):
         return scalar_type(rec, original)
+    if name == "len":
+        return lambda value: value.shape[0] if type(value) is TracedArray and value.sizes else len(value)
     if name in ("max", "min"):
         return _extreme(rec, original, "greater" if name == "max" else "less")
     if name in _EFFECTS:
@@ -130,8 +133,9 @@ def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callab
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [v for v in args if isinstance(v, TracedArray | int | float | np.generic)]
-        if kwargs or len(args) < 2 or len(values) < len(args) or not contains_traced(args):
+        if kwargs or len(args) < 2 or len(values) < len(args) or not any(type(v) is TracedArray for v in args):
             return original(*args, **kwargs)
+        values = [rec.lift(v) if type(v) is Size else v for v in values]
         kinds = {v.weak if isinstance(v, TracedArray) and v.weak else getattr(v, "dtype", type(v)) for v in values}
         if len(kinds) > 1 or any(np.ndim(v) for v in values):
             return original(*args)

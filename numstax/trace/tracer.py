@@ -20,9 +20,12 @@ from numstax.trace import functions  # noqa: F401  (fills the registry)
 from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.captures import Getter
+from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.rebind import Rebinder
 from numstax.trace.recorder import Recorder
+from numstax.trace.resolve import resolved
 from numstax.trace.selection import Selection, size_unknown
+from numstax.trace.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,12 @@ def trace(
     kwargs: Mapping[str, Any],
     *,
     static_argnames: Iterable[str] = (),
+    shapes: ShapeEnvironment | None = None,
 ) -> Traced:
     """Trace `function` on these arguments.
 
     Arrays must be in native byte order and aligned.  Arguments named in `static_argnames` are passed as they are.
+    Sizes of arrays and integers are numbers, or, where `shapes` says so, symbols.
 
     Raises
     ------
@@ -61,7 +66,7 @@ def trace(
     TraceError : something in the function cannot be captured.
     ShapeError, CastError, ... : the user's mistake, with the line it is in.
     """
-    rec = Recorder()
+    rec = Recorder(shapes)
     rebinder = Rebinder(rec)
     arguments = Arguments(rebinder)
     static = frozenset(static_argnames)
@@ -80,7 +85,7 @@ def trace(
     tree = flatten(result, outputs.leaf, lambda cls: rebinder.originals.get(cls, cls))
     bases, made = outputs.finish()
     writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
-    graph = Graph(tuple(rec.inputs), (*bases, *made), writes)
+    graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, tuple(rec.shapes.asserts)), rec.shapes)
     captures = rebinder.captures
     return Traced(graph, tree, builder(tree, len(bases)), rec.constant_inputs, captures.getters, captures.guard())
 
@@ -101,6 +106,8 @@ class Outputs:
         """An output for a traced value or an array made while tracing."""
         if isinstance(value, Selection):
             raise size_unknown()
+        if type(value) is Size:
+            value = self._rec.lift(value)
         if isinstance(value, np.ndarray) and not isinstance(value, TracedArray):
             value = self._rec.constant_array(value)
         if not isinstance(value, TracedArray):

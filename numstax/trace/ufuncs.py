@@ -17,7 +17,7 @@ from numstax.trace.indexing import encode_key
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import HANDLERS
 from numstax.trace.selection import Selection
-from numstax.trace.sizes import broadcast, fits, text
+from numstax.trace.sizes import Size, text
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -30,6 +30,7 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
     """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
     if any(isinstance(x, Selection) for x in operands):
         return selection.elementwise(rec, op, operands)
+    operands = tuple(rec.lift(x) if type(x) is Size else x for x in operands)
     if op in ("matmul", "divmod"):
         return apply(rec, getattr(np, op), "__call__", operands, {})
     if op == "power":
@@ -143,7 +144,7 @@ def _store(
     """Put a ufunc's result into `out` where `where` holds."""
     if out is None:
         mask = rec.lift(where)
-        shape = broadcast(result.sizes, mask.sizes)
+        shape = rec.shapes.broadcast(result.sizes, mask.sizes)
         empty = rec.fresh(rec.nodes.empty(shape, result.dtype))
         return rec.elementwise("where", mask, result, empty)
     if not isinstance(out, TracedArray):
@@ -154,8 +155,8 @@ def _store(
             f"with casting rule '{casting}'",
             user_origin(),
         )
-    if not fits(result.sizes, out.sizes):
-        shown = broadcast(out.sizes, result.sizes)
+    if not rec.shapes.fits(result.sizes, out.sizes):
+        shown = rec.shapes.broadcast(out.sizes, result.sizes)
         raise ShapeError(
             f"non-broadcastable output operand with shape {text(out.sizes)} doesn't match the "
             f"broadcast shape {text(shown)}",
@@ -175,9 +176,9 @@ def deliver(rec: Recorder, result: TracedArray, out: object) -> TracedArray:
         return result
     if not isinstance(out, TracedArray):
         raise UnsupportedOperationError("out= is an array from outside the traced function", user_origin())
-    if out.sizes != result.sizes:
+    if not rec.shapes.unify_shapes(out.sizes, result.sizes):
         raise ShapeError(f"output array has wrong shape {text(out.sizes)}, not {text(result.sizes)}", user_origin())
-    out.put(rec.nodes.cast(result.node, out.dtype))
+    out.put(rec.nodes.broadcast(rec.nodes.cast(result.node, out.dtype), out.sizes))
     return out
 
 

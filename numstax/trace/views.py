@@ -15,7 +15,7 @@ from numstax.ir.graph import Node
 from numstax.ir.index import ZERO, Index
 from numstax.trace.layout import Strides
 from numstax.trace.nodes import Nodes, Region
-from numstax.trace.sizes import Shape, numbers
+from numstax.trace.sizes import Shape
 
 HostStep = tuple[str, object]
 
@@ -44,7 +44,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class SliceView(View):
+    """`key` : the region as slices."""
+
     region: Region
+    key: tuple[slice, ...]
 
     def read(self, nodes: Nodes, base: Node) -> Node:
         return nodes.slice(base, self.region)
@@ -56,11 +59,7 @@ class SliceView(View):
         return tuple(s * k for s, k in zip(base, self.region[1], strict=True))
 
     def host(self) -> HostStep:
-        key = []
-        for start, step, size in zip(*(numbers(part) for part in self.region), strict=True):
-            stop = start + step * size
-            key.append(slice(0, 0) if size == 0 else slice(start, stop if stop >= 0 else None, step))
-        return "index", tuple(key)
+        return "index", self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class ReshapeView(View):
         return self.new_strides
 
     def host(self) -> HostStep:
-        return "reshape", numbers(self.shape)
+        return "reshape", self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ class BroadcastView(ReadOnlyView):
         return (*(ZERO,) * lead, *kept)
 
     def host(self) -> HostStep:
-        return "broadcast_to", numbers(self.shape)
+        return "broadcast_to", self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +192,4 @@ class WindowView(ReadOnlyView):
         return (*base, *(base[a] for a in self.axes))
 
     def host(self) -> HostStep:
-        return "window", (numbers(self.shape[-len(self.axes) :]), self.axes)
+        return "window", (self.shape[-len(self.axes) :], self.axes)

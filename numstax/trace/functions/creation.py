@@ -12,12 +12,13 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import ShapeError, UnsupportedDtypeError
-from numstax.ir.index import contiguous_strides
+from numstax.ir.index import ONE, ZERO, contiguous_strides
 from numstax.trace.array import TracedArray
+from numstax.trace.indexing import count_steps
 from numstax.trace.layout import Strides, keep_order
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import Shape, as_shape, size_of
+from numstax.trace.sizes import Shape, Size, as_shape, size_of
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -30,10 +31,10 @@ def as_dtype(dtype: Any) -> np.dtype:
     return found
 
 
-def new_shape(shape: Any) -> Shape:
+def new_shape(rec: Recorder, shape: Any) -> Shape:
     """The shape argument of a creation function."""
     sizes = as_shape(tuple(shape) if isinstance(shape, np.ndarray | TracedArray) and shape.ndim else shape)
-    if any((n.value or 0) < 0 for n in sizes):
+    if not all(rec.shapes.at_least(n, 0) for n in sizes):
         raise ShapeError("negative dimensions are not allowed", user_origin())
     return sizes
 
@@ -44,7 +45,7 @@ def _strides(shape: Shape, order: str) -> Strides:
 
 
 def filled(rec: Recorder, shape: Any, value: Any, dtype: Any, order: str = "C") -> TracedArray:
-    sizes = new_shape(shape)
+    sizes = new_shape(rec, shape)
     kind = as_dtype(dtype)
     lifted = rec.lift(value)
     node = rec.nodes.broadcast(rec.nodes.cast(lifted.node, kind), sizes)
@@ -63,7 +64,7 @@ def ones(rec: Recorder, shape: Any, dtype: Any = None, order: str = "C") -> Trac
 
 @implements(np.empty, creates=True)
 def empty(rec: Recorder, shape: Any, dtype: Any = float, order: str = "C") -> TracedArray:
-    sizes = new_shape(shape)
+    sizes = new_shape(rec, shape)
     return rec.laid_out(rec.nodes.empty(sizes, as_dtype(dtype)), _strides(sizes, order))
 
 
@@ -74,14 +75,14 @@ def full(rec: Recorder, shape: Any, fill_value: Any, dtype: Any = None, order: s
 
 def _like(rec: Recorder, a: Any, value: Any, dtype: Any, order: str, shape: Any) -> TracedArray:
     x = rec.lift(a)
-    sizes = x.sizes if shape is None else new_shape(shape)
+    sizes = x.sizes if shape is None else new_shape(rec, shape)
     kind = x.dtype if dtype is None else as_dtype(dtype)
     if value is None:
         node = rec.nodes.empty(sizes, kind)
     else:
         node = rec.nodes.broadcast(rec.nodes.cast(rec.lift(value).node, kind), sizes)
     keeps = order in "KA" and shape is None
-    strides = keep_order(sizes, [(x.sizes, x.strides_in_elements)]) if keeps else _strides(sizes, order)
+    strides = keep_order(rec.shapes, sizes, [(x.sizes, x.strides_in_elements)]) if keeps else _strides(sizes, order)
     return rec.laid_out(node, strides)
 
 
@@ -126,7 +127,7 @@ def array(
     if kind != x.dtype:
         x = rec.laid_out(rec.nodes.cast(x.node, kind), x.strides_in_elements)
     elif copy or not isinstance(object, TracedArray):
-        x = rec.laid_out(x.node, keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
+        x = rec.laid_out(x.node, keep_order(rec.shapes, x.sizes, [(x.sizes, x.strides_in_elements)]))
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
@@ -149,7 +150,7 @@ def copy(rec: Recorder, a: Any, order: str = "K", subok: bool = False) -> Traced
     x = rec.lift(a)
     if x.is_scalar:
         return x
-    return rec.laid_out(x.node, keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
+    return rec.laid_out(x.node, keep_order(rec.shapes, x.sizes, [(x.sizes, x.strides_in_elements)]))
 
 
 @implements(np.arange, creates=True)
@@ -157,15 +158,23 @@ def arange(rec: Recorder, start: Any, stop: Any = None, step: Any = None, dtype:
     """start + k*step, computed as NumPy does: from the first two elements, in the result dtype."""
     begin, end = (0, start) if stop is None else (start, stop)
     pace = 1 if step is None else step
-    model = np.arange(*(_plain(v) for v in (begin, end, pace)), dtype=dtype)
-    kind = as_dtype(model.dtype)
-    shape = (size_of(len(model)),)
-    if len(model) < 2:
-        return rec.fresh(rec.nodes.full(model[0] if len(model) else 0, kind, shape))
+    if any(type(v) is Size for v in (begin, end, pace)) and all(type(v) in (int, Size) for v in (begin, end, pace)):
+        kind = np.dtype(int) if dtype is None else as_dtype(dtype)
+        start, step = size_of(begin), size_of(pace)
+        shape = (count_steps(rec.shapes, start, size_of(end), step),)
+        first, second = (rec.lift(rec.size(v)).astype(kind) for v in (start, start + step))
+        starts_at_zero = start is ZERO and step is ONE
+    else:
+        model = np.arange(*(_plain(v) for v in (begin, end, pace)), dtype=dtype)
+        kind = as_dtype(model.dtype)
+        shape = (size_of(len(model)),)
+        if len(model) < 2:
+            return rec.fresh(rec.nodes.full(model[0] if len(model) else 0, kind, shape))
+        first, second = model[0], model[1]
+        starts_at_zero = int(first) == 0 and int(second) == 1
     position = rec.nodes.iota(shape, 0)
-    if dtypes.kind(kind) in "iu" and int(model[0]) == 0 and int(model[1]) == 1:
+    if dtypes.kind(kind) in "iu" and starts_at_zero:
         return rec.fresh(rec.nodes.cast(position, kind))
-    first, second = model[0], model[1]
     with np.errstate(over="ignore"):
         delta = second - first
     k = rec.fresh(rec.nodes.cast(position, kind))
@@ -183,7 +192,7 @@ def linspace(
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
     """start + k*step; the last element is `stop` itself."""
-    count = operator.index(num)
+    count = rec.size(size_of(num))
     begin, end = rec.lift(start), rec.lift(stop)
     kind = np.result_type(begin.dtype, end.dtype, np.float64(0)) if dtypes.kind(begin.dtype) in "biu" else (
         np.result_type(begin.dtype, end.dtype)
@@ -215,8 +224,7 @@ def logspace(
 
 @implements(np.eye, creates=True)
 def eye(rec: Recorder, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C") -> TracedArray:
-    rows, columns = as_shape((N, N if M is None else M))
-    shape = (rows, columns)
+    shape = new_shape(rec, (N, N if M is None else M))
     i, j = (rec.fresh(rec.nodes.iota(shape, axis)) for axis in (0, 1))
     return rec.elementwise("equal", i + operator.index(k), j).astype(as_dtype(dtype))
 
@@ -228,14 +236,14 @@ def identity(rec: Recorder, n: Any, dtype: Any = None) -> TracedArray:
 
 @implements(np.tri, creates=True)
 def tri(rec: Recorder, N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> TracedArray:
-    shape = as_shape((N, N if M is None else M))
+    shape = new_shape(rec, (N, N if M is None else M))
     i, j = (rec.fresh(rec.nodes.iota(shape, axis)) for axis in (0, 1))
     return rec.elementwise("greater_equal", i + operator.index(k), j).astype(as_dtype(dtype))
 
 
 @implements(np.indices, creates=True)
 def indices(rec: Recorder, dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    shape = new_shape(dimensions)
+    shape = new_shape(rec, dimensions)
     if sparse:
         parts = []
         for axis, n in enumerate(shape):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from numstax.errors import ShapeError, UnsupportedOperationError
 from numstax.ir import ops
+from numstax.ir.index import ONE, hint
 from numstax.trace.array import TracedArray
 from numstax.trace.elementwise import type_of
 from numstax.trace.functions.linear import product
@@ -85,7 +87,7 @@ def _alone(subscripts: str, x: TracedArray, needed: set[str]) -> tuple[str, Trac
         while subscripts.count(c) > 1:
             i = subscripts.index(c)
             j = subscripts.index(c, i + 1)
-            if x.sizes[i] is not x.sizes[j]:
+            if not x.recorder.shapes.unify(x.sizes[i], x.sizes[j]):
                 raise ShapeError(
                     f"dimensions in operand for collapsing index '{c}' don't match ({x.sizes[i]} != {x.sizes[j]})",
                     user_origin(),
@@ -103,7 +105,8 @@ def _next_pair(terms: Sequence[tuple[str, TracedArray]]) -> tuple[int, int]:
     """The pair whose product is smallest beside the sizes of its operands."""
     sizes: dict[str, int] = {}
     for s, x in terms:
-        sizes.update({c: n for c, n in zip(s, x.shape, strict=True) if n != 1 or c not in sizes})
+        hints = [hint(x.recorder.shapes.resolve(n)) for n in x.sizes]
+        sizes.update({c: n for c, n in zip(s, hints, strict=True) if n != 1 or c not in sizes})
 
     def volume(subscripts: set[str]) -> int:
         return int(np.prod([sizes[c] for c in subscripts], dtype=object)) if subscripts else 1
@@ -131,13 +134,13 @@ def _contract(
     columns = [c for c in right if c not in left]
     for c in shared:
         n, m = x.sizes[left.index(c)], y.sizes[right.index(c)]
-        if n is not m and 1 not in (n.value, m.value):
+        if not rec.shapes.unify(n, m) and not rec.shapes.equal(n, ONE) and not rec.shapes.equal(m, ONE):
             raise ShapeError(
                 f"operands could not be broadcast together with remapped shapes [original->remapped]: "
                 f"subscript {c!r} has sizes {n} and {m}",
                 user_origin(),
             )
-    stretched = any(x.sizes[left.index(c)] is not y.sizes[right.index(c)] for c in shared)
+    stretched = any(not rec.shapes.equal(x.sizes[left.index(c)], y.sizes[right.index(c)]) for c in shared)
     if not summed or stretched or (batch and not (rows and columns)) or x.dtype.kind == "b":
         letters = batch + rows + columns + summed
         spread = [_spread(s, z, letters) for s, z in ((left, x), (right, y))]
@@ -150,7 +153,7 @@ def _contract(
     cut = len(batch)
     lead, tall = a.shape[:cut], a.shape[cut : cut + len(rows)]
     inner, wide = a.shape[cut + len(rows) :], b.shape[cut + len(summed) :]
-    size = [int(np.prod(part, dtype=np.int64)) for part in (tall, inner, wide)]
+    size = [math.prod(part) for part in (tall, inner, wide)]
     flat = product(rec, a.reshape((*lead, size[0], size[1])), b.reshape((*lead, size[1], size[2])))
     return "".join(batch + rows + columns), flat.reshape(lead + tall + wide)
 

@@ -43,7 +43,7 @@ def joined(rec: Recorder, arrays: Sequence[TracedArray], axis: int, dtype: Any =
                 user_origin(),
             )
         for j in range(first.ndim):
-            if j != axis and x.sizes[j] is not first.sizes[j]:
+            if j != axis and not rec.shapes.unify(x.sizes[j], first.sizes[j]):
                 raise ShapeError(
                     "all the input array dimensions except for the concatenation axis must match exactly, but along "
                     f"dimension {j}, the array at index 0 has size {first.sizes[j]} and the array at index {k} has "
@@ -84,7 +84,7 @@ def stack(
     rec: Recorder, arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> TracedArray:
     parts = _arrays(rec, arrays)
-    if any(p.sizes != parts[0].sizes for p in parts):
+    if not all(rec.shapes.unify_shapes(p.sizes, parts[0].sizes) for p in parts):
         raise ShapeError("all input arrays must have the same shape", user_origin())
     kind = ops.result_type(*(type_of(p) for p in parts)) if dtype is None else dtype
     k = normalize_axis(axis, parts[0].ndim + 1)
@@ -138,7 +138,7 @@ def _split(rec: Recorder, ary: Any, sections: Any, axis: int, equal: bool) -> li
     x = rec.lift(ary)
     n = x.shape[normalize_axis(axis, x.ndim)]
     if isinstance(sections, TracedArray | np.ndarray | list | tuple):
-        cuts = [0, *(operator.index(s) for s in sections), n]
+        cuts = [0, *sections, n]
     else:
         count = operator.index(sections)
         if count <= 0:
@@ -185,7 +185,7 @@ def unstack(rec: Recorder, x: Any, /, *, axis: Any = 0) -> tuple[TracedArray, ..
 def tile(rec: Recorder, A: Any, reps: Any) -> TracedArray:
     """Broadcast over new axes of the repetition counts, then merge."""
     x = rec.lift(A)
-    counts = [operator.index(r) for r in (reps if isinstance(reps, tuple | list) else (reps,))]
+    counts = [rec.size(size_of(r)) for r in (reps if isinstance(reps, tuple | list) else (reps,))]
     rank = max(len(counts), x.ndim)
     counts = [1] * (rank - len(counts)) + counts
     sizes = (1,) * (rank - x.ndim) + x.shape
@@ -204,7 +204,7 @@ def repeat(rec: Recorder, a: Any, repeats: Any, axis: Any = None) -> TracedArray
             places = np.repeat(np.arange(x.shape[k]), counts)
             return xp.take(x, places, axis=k)
         repeats = counts.reshape(-1)[0]
-    count = operator.index(repeats)
+    count = rec.size(size_of(repeats))
     spread = xp.expand_dims(x, k + 1)
     wide = xp.broadcast_to(spread, (*x.shape[: k + 1], count, *x.shape[k + 1 :]))
     return rec.fresh(wide.reshape((*x.shape[:k], x.shape[k] * count, *x.shape[k + 1 :])).node)
@@ -218,16 +218,19 @@ def roll(rec: Recorder, a: Any, shift: Any, axis: Any = None) -> TracedArray:
     axes = (
         normalize_axes(axis, x.ndim) if not isinstance(axis, tuple) else tuple(normalize_axis(k, x.ndim) for k in axis)
     )
-    shifts = [operator.index(s) for s in (shift if isinstance(shift, tuple | list) else (shift,))]
+    shifts = [rec.size(size_of(s)) for s in (shift if isinstance(shift, tuple | list) else (shift,))]
     if len(shifts) == 1:
         shifts *= len(axes)
     axes = axes * len(shifts) if len(axes) == 1 else axes
-    moved: dict[int, int] = {}
+    moved: dict[int, Any] = {}
     for k, s in zip(axes, shifts, strict=True):
         moved[k] = moved.get(k, 0) + s
     for k, s in moved.items():
         n = x.shape[k]
-        cut = (-s) % n if n else 0
+        if n and n >= abs(s):
+            cut = n - s if s > 0 else -s
+        else:
+            cut = (-s) % n if n else 0
         if cut:
             lead = (slice(None),) * k
             x = joined(rec, [x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]], k)
@@ -243,26 +246,26 @@ def pad(rec: Recorder, array: Any, pad_width: Any, mode: Any = "constant", **kwa
     widths = _pairs(pad_width, x.ndim)
     if mode == "constant" and kwargs.keys() <= {"constant_values"}:
         return _pad_constant(rec, x, widths, kwargs.get("constant_values", 0))
-    if mode in _INDEX_PADS and not kwargs and not any(n is ZERO for n in x.sizes):
+    if mode in _INDEX_PADS and not kwargs and not any(rec.shapes.equal(n, ZERO) for n in x.sizes):
         for k, (before, after) in enumerate(widths):
             if before or after:
-                x = xp.take(x, _padded_places(x.shape[k], before, after, mode), axis=k)
+                x = xp.take(x, _padded_places(rec, x.shape[k], before, after, mode), axis=k)
         return rec.fresh(x.node)
     return extern.call(rec, np.pad, (x, pad_width, mode), kwargs)
 
 
-def _padded_places(n: int, before: int, after: int, mode: str) -> np.ndarray:
+def _padded_places(rec: Recorder, n: int, before: int, after: int, mode: str) -> Any:
     """Which element each position of the padded axis repeats."""
-    places = np.arange(-before, n + after)
+    places: Any = np.arange(-before, n + after) if type(n) is int else rec.call(np.arange, (-before, n + after), {})
     if mode == "edge":
-        return np.clip(places, 0, n - 1)
+        return xp.clip(places, 0, n - 1)
     if mode == "wrap":
         return places % n
     if mode == "reflect" and n == 1:
-        return np.zeros_like(places)
+        return xp.zeros_like(places)
     period = 2 * n if mode == "symmetric" else 2 * n - 2
     folded = places % period
-    return np.minimum(folded, (period - 1 if mode == "symmetric" else period) - folded)
+    return xp.minimum(folded, (period - 1 if mode == "symmetric" else period) - folded)
 
 
 def _pairs(widths: Any, ndim: int) -> list[tuple[int, int]]:

@@ -9,14 +9,14 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import ShapeError
 from numstax.ir import ops
-from numstax.ir.index import Index
+from numstax.ir.index import Index, hint
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.elementwise import type_of
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import broadcast, normalize_axes, normalize_axis, text, total
+from numstax.trace.sizes import normalize_axes, normalize_axis, text, total
 from numstax.trace.ufuncs import deliver
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _pair(rec: Recorder, a: Any, b: Any) -> tuple[TracedArray, TracedArray]:
 
 def product(rec: Recorder, x: TracedArray, y: TracedArray) -> TracedArray:
     """Matrix product of arrays of rank >= 2 and one dtype; batch dimensions broadcast."""
-    batch = broadcast(x.sizes[:-2], y.sizes[:-2])
+    batch = rec.shapes.broadcast(x.sizes[:-2], y.sizes[:-2])
     a = rec.nodes.broadcast(x.node, batch + x.sizes[-2:])
     b = rec.nodes.broadcast(y.node, batch + y.sizes[-2:])
     return rec.fresh(rec.nodes.matmul(a, b, x.dtype))
@@ -51,7 +51,7 @@ def matmul(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
             user_origin(),
         )
     inner = y.sizes[-2] if y.ndim > 1 else y.sizes[0]
-    if x.sizes[-1] is not inner:
+    if not rec.shapes.unify(x.sizes[-1], inner):
         raise ShapeError(
             "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
             f"(n?,k),(k,m?)->(n?,m?) (size {inner} is different from {x.sizes[-1]})",
@@ -83,7 +83,7 @@ def dot(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
     if not x.ndim or not y.ndim:
         return deliver(rec, rec.elementwise("multiply", x, y), out)
     right = y.ndim - 2 if y.ndim > 1 else 0
-    if x.sizes[-1] is not y.sizes[right]:
+    if not rec.shapes.unify(x.sizes[-1], y.sizes[right]):
         raise ShapeError(
             f"shapes {text(x.sizes)} and {text(y.sizes)} not aligned: {x.sizes[-1]} (dim {x.ndim - 1}) != "
             f"{y.sizes[right]} (dim {right})",
@@ -104,7 +104,7 @@ def inner(rec: Recorder, a: Any, b: Any, /) -> TracedArray:
     x, y = _pair(rec, a, b)
     if not x.ndim or not y.ndim:
         return rec.elementwise("multiply", x, y)
-    if x.sizes[-1] is not y.sizes[-1]:
+    if not rec.shapes.unify(x.sizes[-1], y.sizes[-1]):
         raise ShapeError(
             f"shapes {text(x.sizes)} and {text(y.sizes)} not aligned: {x.sizes[-1]} (dim {x.ndim - 1}) != "
             f"{y.sizes[-1]} (dim {y.ndim - 1})",
@@ -120,7 +120,9 @@ def tensordot(rec: Recorder, a: Any, b: Any, axes: Any = 2) -> TracedArray:
         left, right = tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes))
     else:
         left, right = normalize_axes(axes[0], x.ndim), normalize_axes(axes[1], y.ndim)
-    if len(left) != len(right) or any(x.sizes[i] is not y.sizes[j] for i, j in zip(left, right, strict=True)):
+    if len(left) != len(right) or any(
+        not rec.shapes.unify(x.sizes[i], y.sizes[j]) for i, j in zip(left, right, strict=True)
+    ):
         raise ShapeError("shape-mismatch for sum", user_origin())
     result = contract(rec, x, y, left, right)
     return rec.fresh(result.node)
@@ -234,8 +236,8 @@ def matrix_power(rec: Recorder, a: Any, n: Any) -> TracedArray:
 def multi_dot(rec: Recorder, arrays: Any, *, out: Any = None) -> TracedArray:
     if all(rec.lift(a).ndim == 2 for a in arrays) and len(arrays) == 3:
         a, b, c = (rec.lift(x) for x in arrays)
-        left_first = a.shape[0] * b.shape[1] * (a.shape[1] + c.shape[1])
-        right_first = a.shape[1] * c.shape[1] * (b.shape[1] + a.shape[0])
+        n, m, p, q = (hint(rec.shapes.resolve(k)) for k in (*a.sizes, b.sizes[1], c.sizes[1]))
+        left_first, right_first = n * p * (m + q), m * q * (p + n)
         result = dot(rec, dot(rec, a, b), c) if left_first < right_first else dot(rec, a, dot(rec, b, c))
         return deliver(rec, result, out)
     return deliver(rec, extern.call(rec, np.linalg.multi_dot, (tuple(arrays),), {}), out)

@@ -78,7 +78,7 @@ def _position(rec: Recorder, op: str, a: Any, axis: Any, out: Any, keepdims: boo
         return ufuncs.deliver(rec, extern.call(rec, getattr(np, op), (x,), kwargs, f"numpy.{op}"), out)
     flat = x.reshape(-1) if axis is None else x
     k = 0 if axis is None else normalize_axis(axis, x.ndim)
-    if flat.sizes[k] is ZERO:
+    if rec.shapes.equal(flat.sizes[k], ZERO):
         raise EmptyReductionError(f"attempt to get {op} of an empty sequence", user_origin())
     node = rec.nodes.reduce(op, flat.node, (k,), dtypes.INT64)
     if keepdims:

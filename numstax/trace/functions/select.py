@@ -46,7 +46,8 @@ def clip(
         if bound is not None:
             if type(bound) is int and dtypes.kind(kind) in "iu":
                 bound = builtins.min(builtins.max(bound, np.iinfo(kind).min), np.iinfo(kind).max)
-            result = rec.elementwise(op, result.astype(kind), rec.lift(bound).astype(kind))
+            limit = elementwise.in_range(rec, rec.lift(bound), bound, kind)
+            result = rec.elementwise(op, result.astype(kind), rec.lift(limit).astype(kind))
     if result is x:
         result = rec.elementwise("positive", x)
     if out is None:
@@ -86,8 +87,8 @@ def take_along_axis(rec: Recorder, arr: Any, indices: Any, axis: Any = -1) -> Tr
         raise ShapeError("`indices` and `arr` must have the same number of dimensions", user_origin())
     key = []
     for j in range(x.ndim):
-        line = np.arange(x.shape[j]).reshape([-1 if i == j else 1 for i in range(x.ndim)])
-        key.append(at if j == k else rec.lift(line))
+        line = rec.fresh(rec.nodes.iota((x.sizes[j],), 0)).reshape([-1 if i == j else 1 for i in range(x.ndim)])
+        key.append(at if j == k else line)
     return x[tuple(key)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from numstax import dtypes
 from numstax.errors import ShapeError
-from numstax.ir.index import ONE, divides, product, same
+from numstax.ir.index import ONE, product
 from numstax.trace.array import TracedArray
-from numstax.trace.layout import reshape_strides
+from numstax.trace.layout import is_contiguous, reshape_strides
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements
 from numstax.trace.sizes import (
     Shape,
     as_shape,
-    broadcast,
-    fits,
     normalize_axes,
     normalize_axis,
-    number,
     size_of,
     text,
     total,
@@ -33,18 +31,20 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 
-def _complete(shape: Shape, old: Shape) -> Shape:
+def _complete(rec: Recorder, shape: Shape, old: Shape) -> Shape:
     """The new shape with its -1 filled in, checked against the number of elements."""
-    whole = total(old)
+    shapes, whole = rec.shapes, total(old)
+    shape = tuple(n if n.value is not None or shapes.at_least(n, 0) else size_of(shapes.number(n)) for n in shape)
     gaps = [k for k, n in enumerate(shape) if n.value == -1]
     if len(gaps) > 1:
         raise ShapeError("can only specify one unknown dimension", user_origin())
     known = product(n for k, n in enumerate(shape) if k not in gaps)
-    fits = divides(known, whole) if gaps and known.value != 0 else not gaps and same(known, whole)
+    fits = (not shapes.equal(known, 0) and shapes.divides(known, whole)) if gaps else shapes.equal(known, whole)
     if not fits:
         wanted = text(shape)
         raise ShapeError(f"cannot reshape array of size {whole} into shape {wanted}", user_origin())
-    return tuple(whole // known if k in gaps else n for k, n in enumerate(shape))
+    rest = shapes.resolve(whole) // shapes.resolve(known) if gaps else ONE
+    return tuple(rest if k in gaps else n for k, n in enumerate(shape))
 
 
 def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
@@ -52,11 +52,11 @@ def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
     old = x.strides_in_elements
     if x.is_scalar:
         return rec.fresh(rec.nodes.reshape(x.node, shape))
-    if old is None:
+    if old is None or not (is_contiguous(x.sizes, old) or rec.shapes.has_hint(*x.sizes, *old, *shape)):
         result = rec.fresh(rec.nodes.reshape(x.node, shape))
         result.storage.fixed = x.storage.fixed = "a reshaped array that NumPy may or may not have copied"
         return result
-    new = reshape_strides(x.sizes, old, shape)
+    new = reshape_strides(rec.shapes, x.sizes, old, shape)
     if new is None:
         return rec.fresh(rec.nodes.reshape(x.node, shape))
     return x.derive(ReshapeView(shape, new))
@@ -66,9 +66,9 @@ def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
 def reshape(rec: Recorder, a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> TracedArray:
     x = rec.lift(a)
     if order == "F":
-        flipped = _complete(as_shape(shape), x.sizes)[::-1]
+        flipped = _complete(rec, as_shape(shape), x.sizes)[::-1]
         return reshaped(rec, x.transpose(), flipped).transpose()
-    result = reshaped(rec, x, _complete(as_shape(shape), x.sizes))
+    result = reshaped(rec, x, _complete(rec, as_shape(shape), x.sizes))
     return result.copy() if copy else result
 
 
@@ -132,8 +132,8 @@ def expand_dims(rec: Recorder, a: Any, axis: Any) -> TracedArray:
 @implements(np.squeeze)
 def squeeze(rec: Recorder, a: Any, axis: Any = None) -> TracedArray:
     x = rec.lift(a)
-    places = [k for k, n in enumerate(x.sizes) if n is ONE] if axis is None else list(normalize_axes(axis, x.ndim))
-    if any(x.sizes[k] is not ONE for k in places):
+    places = [k for k in normalize_axes(axis, x.ndim) if rec.shapes.equal(x.sizes[k], ONE)]
+    if axis is not None and len(places) < len(normalize_axes(axis, x.ndim)):
         raise ShapeError("cannot select an axis to squeeze out which has size not equal to one", user_origin())
     if not places:
         return x
@@ -175,7 +175,7 @@ def atleast_3d(rec: Recorder, *arys: Any) -> Any:
 def broadcast_to(rec: Recorder, array: Any, shape: Any, subok: bool = False) -> TracedArray:
     x = rec.lift(array)
     sizes = as_shape(shape)
-    if not fits(x.sizes, sizes):
+    if not rec.shapes.fits(x.sizes, sizes):
         raise ShapeError(
             f"operands could not be broadcast together with remapped shapes [original->remapped]: "
             f"{text(x.sizes)} and requested shape {text(sizes)}",
@@ -187,7 +187,7 @@ def broadcast_to(rec: Recorder, array: Any, shape: Any, subok: bool = False) -> 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(rec: Recorder, *args: Any, subok: bool = False) -> tuple[TracedArray, ...]:
     arrays = [rec.lift(a) for a in args]
-    shape = broadcast(*(x.sizes for x in arrays))
+    shape = rec.shapes.broadcast(*(x.sizes for x in arrays))
     return tuple(x if x.sizes == shape else x.derive(BroadcastView(shape)) for x in arrays)
 
 
@@ -203,7 +203,7 @@ def windows(
     shape = list(array.sizes)
     for k, n in zip(axes, window, strict=True):
         shape[k] = shape[k] - n + 1
-        if (shape[k].value or 0) < 0 or shape[k].value == 0:
+        if not rec.shapes.at_least(shape[k], 1):
             raise ShapeError("window shape cannot be larger than input array shape", user_origin())
     return array.derive(WindowView(axes, (*shape, *window)))
 
@@ -216,9 +216,9 @@ def diagonal(rec: Recorder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any 
     i, j, k = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim), operator.index(offset)
     if i == j:
         raise ShapeError("axis1 and axis2 cannot be the same", user_origin())
-    rows, columns = number(x.sizes[i]), number(x.sizes[j])
-    size = max(min(rows, columns - k) if k >= 0 else min(rows + k, columns), 0)
-    return x.derive(DiagonalView(k, i, j, size_of(size)))
+    rows, columns = x.sizes[i] + min(k, 0), x.sizes[j] - max(k, 0)
+    size = columns if rec.shapes.at_least(rows, columns) else rows
+    return x.derive(DiagonalView(k, i, j, size if rec.shapes.at_least(size, 0) else size_of(0)))
 
 
 @implements(np.trace, np.linalg.trace)
@@ -297,4 +297,4 @@ def ndim(rec: Recorder, a: Any) -> int:
 @implements(np.size)
 def size(rec: Recorder, a: Any, axis: Any = None) -> int:
     x = rec.lift(a)
-    return x.size if axis is None else int(np.prod([x.shape[k] for k in normalize_axes(axis, x.ndim)]))
+    return x.size if axis is None else math.prod(x.shape[k] for k in normalize_axes(axis, x.ndim))

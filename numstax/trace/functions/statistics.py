@@ -67,6 +67,7 @@ def _variance(
         square = away * away
     total = reduction(rec, "add", square, axis, None, keepdims, None, where)
     count = _count(rec, x, axis, keepdims, where)
+    ddof = int(ddof) if float(ddof).is_integer() else ddof
     freedom = xp.maximum(count - ddof, 0) if isinstance(count, TracedArray) else max(count - ddof, 0)
     spread = rec.elementwise("divide", total, freedom)
     return (rec.elementwise("sqrt", spread) if root else spread).astype(result)

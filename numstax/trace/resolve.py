@@ -1,0 +1,43 @@
+"""Graphs after a trace: what was found out about sizes is put into every node.
+
+While a trace runs, nodes are made with what is known then; a size may turn out to be a number, or the same as
+another, only later.  A Graph and its ShapeEnvironment enter; a Graph in which equal sizes are the same Index leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from numstax.ir.graph import Builder, Graph, Node, Output, topological
+from numstax.ir.index import Index
+from numstax.ir.values import map_tree
+from numstax.trace.environment import ShapeEnvironment
+
+
+def resolved(graph: Graph, shapes: ShapeEnvironment) -> Graph:
+    if not shapes.mode:
+        return graph
+
+    def tree(value: Any) -> Any:
+        return map_tree(value, lambda item: shapes.resolve(item) if isinstance(item, Index) else item)
+
+    builder, made = Builder(), dict[Node, Node]()
+    for node in topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)]):
+        args = tuple(made[a] for a in node.args)
+        shape = tree(node.shape)
+        if node.op in ("broadcast_to", "reshape") and shape == args[0].shape:
+            made[node] = args[0]
+        else:
+            attrs = {key: tree(value) for key, value in node.attrs}
+            made[node] = builder.node(node.op, args, shape, node.dtype, node.origin, **attrs)
+
+    def output(out: Output) -> Output:
+        return replace(out, node=made[out.node], views=tree(out.views))
+
+    return Graph(
+        tuple(replace(spec, shape=tree(spec.shape), strides=tree(spec.strides)) for spec in graph.inputs),
+        tuple(map(output, graph.outputs)),
+        tuple((position, made[node]) for position, node in graph.writes),
+        tree(graph.asserts),
+    )
