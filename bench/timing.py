@@ -36,7 +36,8 @@ def clean_environment(threads: int) -> None:
     n = str(threads)
     counts = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMSTAX", "NUMEXPR")
     names = [f"{c}{'' if c == 'NUMSTAX' else '_NUM'}_THREADS" for c in counts]
-    env = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    slowing = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
+    env = {k: v for k, v in os.environ.items() if k not in slowing}
     env |= dict.fromkeys((*names, "NUMEXPR_MAX_THREADS"), n)
     env |= {"BENCH_ENVIRONMENT": "1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "NUMSTAX_CACHE_DIR"):  # first calls are cold

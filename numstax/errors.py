@@ -58,6 +58,10 @@ class ShapeError(NumstaxError, ValueError):
     """Shapes do not fit: broadcasting, matmul, reshape, concatenate.  NumPy's wording is kept."""
 
 
+class SizeError(NumstaxError, ValueError):
+    """Sizes in a call break a condition that the compiled function was captured under."""
+
+
 class AxisError(NumstaxError, ValueError, IndexError):
     """An axis is out of range for the array."""
 

@@ -87,7 +87,7 @@ class Knobs:
     threads: int = _knob(_whole(0), "worker threads; 0: as many as the process may use cores", default=0)
     strict: bool = _knob(_flag, "raise where a call would otherwise run as plain NumPy with a warning", default=False)
     parallel_threshold: int = _knob(
-        _whole(0), "elementary operations below which one thread does it all", default=32768
+        _whole(0), "vector operations below which one thread does it all; waking another takes 30 us", default=1 << 17
     )
     pool_bytes: int = _knob(_whole(0), "bytes of released array memory kept for reuse", default=1 << 30)
     backend: str = _knob(_backend, "cpu: compile; reference: NumPy op by op", changes_code=True, default="cpu")

@@ -119,7 +119,8 @@ class ExternCall:
     Plan's `constants`.  `args` and `kwargs` hold ArrayExpr, scalar names (``Name``), or constants; nested
     tuples and lists are allowed.  With `out` the result is written there; otherwise `results` names the
     arrays it returns, whose shape and dtype must be those in `expected` (an ExternShapeChanged is raised
-    otherwise, before anything visible to the caller was written).
+    otherwise, before anything visible to the caller was written); `sizes` binds size symbols that nothing before
+    the call had to expressions over the results.
     """
 
     function: str
@@ -128,6 +129,7 @@ class ExternCall:
     out: ArrayExpr | None = None
     results: tuple[str, ...] = ()
     expected: tuple[tuple[np.dtype, tuple[str, ...]], ...] = ()
+    sizes: tuple[tuple[str, str], ...] = ()
     origin: str = ""
 
 
@@ -145,7 +147,18 @@ class Release:
     name: str
 
 
-Step = Allocate | Call | ExternCall | Release
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Raise SizeError with the message and both values, unless the size expressions are equal (kind 'eq') or
+    ``a <= b`` ('le')."""
+
+    kind: str
+    a: str
+    b: str
+    message: str
+
+
+Step = Allocate | Call | ExternCall | Release | Check
 
 
 VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {

@@ -127,7 +127,7 @@ def same(a: IndexLike, b: IndexLike) -> bool | None:
     return False if factors and constant % math.gcd(*factors) else None
 
 
-def stride_of(a: Index, var: Var) -> Index | None:
+def stride_of(a: Index, var: Var | Symbol) -> Index | None:
     """The constant s with ``a(var + 1) - a(var) == s``; None when `a` is not linear in var."""
     out = ZERO
     for mono, coef in a.terms:

@@ -29,7 +29,8 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -38,12 +39,14 @@ import numba
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import ffi
-from numba.core import types
+from numba.core import optional, types  # noqa: F401  (importing registers implementations)
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 from numba.core.typing.templates import Signature
+from numba.cpython import builtins, cmathimpl, mathimpl, numbers, rangeobj, slicing, tupleobj  # noqa: F401
 from numba.extending import intrinsic as numba_intrinsic
 
 from numstax import dtypes
@@ -87,16 +90,17 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
         exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
     except SyntaxError as error:
         raise _compile_error(program, str(error), error.lineno) from error
-    typing, target = cpu_target.typing_context, cpu_target.target_context
-    typing.refresh()
-    target.refresh()
     flags: Any = Flags()
     flags.error_model = "numpy"
     flags.noalias = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = False
     signature = tuple(_numba_type(p) for p in program.params)
     try:
-        compiled = compile_extra(typing, target, namespace[program.entry], signature, types.void, flags, {})
+        with _numbers_only(cpu_target.target_context) as target:
+            typing = cpu_target.typing_context
+            typing.refresh()
+            target.refresh()
+            compiled = compile_extra(typing, target, namespace[program.entry], signature, types.void, flags, {})
     except NumbaError as error:
         found = re.search(rf'File "<{re.escape(program.name)}>", line (\d+)', str(error))
         line = int(found[1]) if found else getattr(getattr(error, "loc", None), "line", None)
@@ -109,6 +113,23 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     symbol = f"{program.name}_{hashlib.sha256(repr(program).encode()).hexdigest()[:16]}"
     module.get_function(compiled.fndesc.llvm_func_name).name = symbol
     return module, library._codegen._tm, symbol
+
+
+@contextmanager
+def _numbers_only(target: Any) -> Iterator[Any]:
+    """Numba's target without strings, containers, arrays and linear algebra: loading those takes longer than
+    compiling a kernel, and none calls them.  What the user compiles with Numba afterwards loads them."""
+
+    def load() -> None:
+        rtsys.initialize(target)
+        target.install_registry(mathimpl.registry)
+        target.install_registry(cmathimpl.registry)
+
+    target.load_additional_registries = load
+    try:
+        yield target
+    finally:
+        del target.load_additional_registries
 
 
 def _compile_error(program: Program, message: str, line: int | None) -> CompileError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numstax.errors import OutOfBoundsError
+from numstax.errors import OutOfBoundsError, SizeError
 from numstax.program import Plan
 from numstax.runtime.host import Host
 from numstax.runtime.load import RETURN_SLOTS
@@ -52,6 +52,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "strided": strided,
         "check_status": check_status,
         "check_shape": check_shape,
+        "size_error": size_error,
         "CannotRunError": CannotRunError,
         "observe": observe,
         **constants,
@@ -107,6 +108,13 @@ def check_status(status: np.ndarray) -> None:
     if status[0]:
         index, axis, size = status[1:4].tolist()
         raise OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}")
+
+
+def size_error(message: str, *values: object) -> SizeError:
+    """`values`: expression and value in turn."""
+    sizes = dict(zip(values[::2], values[1::2], strict=True))
+    known = (f"{text} is {value}" for text, value in sizes.items() if text != str(value))
+    return SizeError(f"{message}: {', '.join(known)}")
 
 
 def check_shape(array: object, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

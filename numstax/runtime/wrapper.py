@@ -24,6 +24,7 @@ from numstax.program import (
     Argument,
     ArrayExpr,
     Call,
+    Check,
     ExternCall,
     Name,
     Param,
@@ -79,6 +80,9 @@ class _Writer:
                     yield from self._extern(step)
                 case Release():
                     yield f"del {step.name}"
+                case Check():
+                    yield f"if not {step.a} {_RELATIONS[step.kind]} {step.b}:"
+                    yield f"    raise size_error({step.message!r}, {step.a!r}, {step.a}, {step.b!r}, {step.b})"
             if self.observed and isinstance(step, Call | ExternCall):
                 yield f"observe({(step.program if isinstance(step, Call) else step.function)!r})"
         results = "".join(f"{self._result(r)}, " for r in self.plan.results)
@@ -171,6 +175,8 @@ class _Writer:
             yield call
             return
         yield f"{step.results[0] if len(step.results) == 1 else ', '.join(step.results)} = {call}"
+        for symbol, expression in step.sizes:
+            yield f"{symbol} = {expression}"
         for name, (dtype, shape) in zip(step.results, step.expected, strict=True):
             yield f"{name} = check_shape({name}, {self._constant(dtype)}, {_tuple(shape)})"
             if name in self.passed:
@@ -216,6 +222,9 @@ class _Writer:
             if self.constants.setdefault(chosen, value) is value:
                 return chosen
         raise AssertionError
+
+
+_RELATIONS = {"eq": "==", "le": "<="}
 
 
 def _tuple(items: tuple[str, ...]) -> str:

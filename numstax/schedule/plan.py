@@ -3,22 +3,24 @@
 Enters: the Graph (arguments and how results are seen by the user), the tiled Schedule, and for each of its
 units the `Emitted` program or the Extern.  Leaves: a Plan in which every array is allocated just before it is
 first written and released right after its last use, and a temporary takes over the memory of one of the same
-size and dtype that is not needed any more.
+size and dtype that is not needed any more.  Conditions on sizes are checked as soon as the sizes are known, and
+before an argument is written: library calls, whose results may have sizes of their own, all stand before that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Literal, Output
-from numstax.ir.index import Index, Symbol, as_index, atoms
+from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, stride_of
 from numstax.ir.loops import Buffer, BufferView, Extern, Schedule
 from numstax.program import (
     Argument,
     ArrayExpr,
     Call,
+    Check,
     Emitted,
     ExternCall,
     Name,
@@ -41,15 +43,23 @@ class _Planner:
         self.array: dict[str, str] = {}
         self.constants: list[object] = []
         self.programs: dict[str, Program] = {}
+        self.sizes = bindings(self._visible())
+        self.unchecked = list(graph.asserts)
 
     def plan(self, emitted: Sequence[Emitted | Extern]) -> Plan:
         live = lifetimes(self.schedule, [item.units if isinstance(item, Emitted) else 1 for item in emitted])
         self.array = live.array
-        steps: list[Step] = []
+        arguments = tuple(self.sizes.items())
+        steps: list[Step] = [*self._checks()]
         for item, allocations, releases in zip(emitted, live.allocations, live.releases, strict=True):
             steps += allocations
-            steps.append(self._extern(item) if isinstance(item, Extern) else self._call(item))
+            if isinstance(item, Extern):
+                steps += [self._extern(item), *self._checks()]
+            else:
+                steps.append(self._call(item))
             steps += releases
+        if self.unchecked:
+            raise VerifyError(f"no argument or result shows the sizes of {self.unchecked[0]}")
         steps += live.untouched
         return Plan(
             self.name,
@@ -57,7 +67,7 @@ class _Planner:
             tuple(self.programs.values()),
             tuple(steps),
             self._results(),
-            tuple(self._sizes()),
+            arguments,
             tuple(self.constants),
         )
 
@@ -96,7 +106,13 @@ class _Planner:
         if not isinstance(function, str):
             function = f"constant:{len(self.constants)}"
             self.constants.append(extern.function)
-        expected = tuple((self.buffers[r].dtype, texts(self.buffers[r].shape)) for r in extern.results)
+        results = [self.buffers[r] for r in extern.results]
+        expected = tuple((b.dtype, texts(b.shape)) for b in results)
+        fresh = bindings(
+            ((n, f"{self.array.get(b.name, b.name)}.shape[{k}]") for b in results for k, n in enumerate(b.shape)),
+            self.sizes,
+        )
+        self.sizes |= fresh
         return ExternCall(
             function,
             tuple(self._value(a) for a in extern.args),
@@ -104,6 +120,7 @@ class _Planner:
             None if extern.out is None else self._view(extern.out),
             tuple(self.array.get(r, r) for r in extern.results),
             () if extern.out is not None else expected,
+            tuple(fresh.items()),
             "" if extern.origin is None else str(extern.origin),
         )
 
@@ -128,21 +145,54 @@ class _Planner:
 
     # --- sizes ------------------------------------------------------------------------------------
 
-    def _sizes(self) -> list[tuple[str, str]]:
-        """Each size symbol, from an argument that has it as a size or a stride."""
-        found: dict[str, str] = {}
+    def _visible(self) -> Iterator[tuple[Index, str]]:
+        """Every size and stride of an argument, and where it is found."""
         for p, spec in enumerate(self.graph.inputs):
             for axis, size in enumerate(spec.shape):
-                _bind(found, size, f"x{p}.shape[{axis}]")
+                yield size, f"x{p}.shape[{axis}]"
+        for p, spec in enumerate(self.graph.inputs):
             for axis, stride in enumerate(spec.strides):
-                _bind(found, stride, f"x{p}.strides[{axis}] // {spec.dtype.itemsize}")
-        return list(found.items())
+                yield stride, f"x{p}.strides[{axis}] // {spec.dtype.itemsize}"
+
+    def _checks(self) -> Iterator[Check]:
+        """The conditions that can be checked now and have not been."""
+        ready = [row for row in self.unchecked if symbols(row[1]) | symbols(row[2]) <= self.sizes.keys()]
+        self.unchecked = [row for row in self.unchecked if row not in ready]
+        for kind, a, b, message in ready:
+            yield Check(kind, str(a), str(b), message)
 
 
-def _bind(found: dict[str, str], index: Index, expression: str) -> None:
-    symbols = [atom for atom in atoms(index) if isinstance(atom, Symbol)]
-    if len(symbols) == 1 and index is as_index(symbols[0]):
-        found.setdefault(symbols[0].name, expression)
+def symbols(index: Index) -> set[str]:
+    return {atom.name for atom in atoms(index) if isinstance(atom, Symbol)}
+
+
+def bindings(visible: Iterable[tuple[Index, str]], known: Iterable[str] = ()) -> dict[str, str]:
+    """Expressions for the symbols that are not known: each from a visible value that is linear in it."""
+    found: dict[str, str] = {}
+    known, waiting = set(known), list(visible)
+    while True:
+        left = []
+        for index, expression in waiting:
+            new = {a for a in atoms(index) if isinstance(a, Symbol) and a.name not in known}
+            if len(new) > 1:
+                left.append((index, expression))
+            elif new:
+                (symbol,) = new
+                factor = stride_of(index, symbol)
+                if factor is not None:
+                    rest = index - factor * symbol
+                    found[symbol.name] = _solved(expression, factor, rest)
+                    known.add(symbol.name)
+        if len(left) == len(waiting):
+            return found
+        waiting = left
+
+
+def _solved(expression: str, factor: Index, rest: Index) -> str:
+    """The symbol in ``expression == factor*symbol + rest``."""
+    if rest is not ZERO:
+        expression = f"({expression} - ({rest}))"
+    return expression if factor is ONE else f"{expression} // ({factor})"
 
 
 def _plain(detail: object) -> object:

@@ -2,12 +2,14 @@
 
 Enters: a fused Schedule.  Leaves: a Schedule in which the slowest inner variable of such a reduction runs in
 P parts that are outer points of a first kernel; a second kernel combines the P partial results, reduces what is
-left over when P does not divide the extent, and does what followed the reduction.  P is chosen by the sizes
+left over when P does not divide the extent, and does what followed the reduction.  Long rows of softmax are read
+once less (`online`).  P is chosen by the sizes
 seen at capture and is right for all sizes; it does not depend on the machine, so results do not either.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +20,7 @@ from numstax.ir.index import ZERO, Index, Var, as_index, bounds, contiguous_stri
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
 from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
 from numstax.schedule.kernels import Unit, make_kernel
+from numstax.schedule.online import online
 from numstax.schedule.record import Recorder
 from numstax.schedule.rewrite import Fresh, canonical, substitute_vars
 from numstax.schedule.views import flatten
@@ -32,15 +35,24 @@ PLACES = ("argmax", "argmin")
 def split(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
     hardware = hardware or host()
     splitter = _Splitter(schedule)
+    users = Counter(name for unit in schedule.units for name in unit.reads() | unit.writes())
+    private = frozenset(b.name for b in schedule.buffers if b.kind == "temp" and users[b.name] == 1)
     units: list[Unit] = []
     for unit in schedule.units:
         parts = _parts(unit, hardware) if isinstance(unit, Kernel) else None
-        units += [unit] if parts is None or not isinstance(unit, Kernel) else splitter.split(unit, parts)
+        if not isinstance(unit, Kernel):
+            units.append(unit)
+        elif parts is not None:
+            units += splitter.split(unit, parts)
+        else:
+            units.append(online(unit, splitter.buffers, private, hardware.l2 // 2, splitter.names.name()) or unit)
     for k, unit in enumerate(units):
         if isinstance(unit, Kernel):
             outer, loops = canonical(unit.outer, unit.loops)
             units[k] = replace(unit, outer=outer, loops=loops)
-    return replace(schedule, units=tuple(units), buffers=tuple(splitter.buffers.values()))
+    used = {name for unit in units for name in unit.reads() | unit.writes()}
+    buffers = tuple(b for b in splitter.buffers.values() if b.kind not in ("temp", "local") or b.name in used)
+    return replace(schedule, units=tuple(units), buffers=buffers)
 
 
 def _parts(kernel: Kernel, hardware: Hardware) -> int | None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from numstax.errors import OutOfBoundsError
 from numstax.ir.graph import Graph, InputSpec, Node
 from numstax.ir.index import Index, as_index
 from numstax.ir.reference import evaluate_graph, evaluate_schedule
@@ -92,7 +91,7 @@ def alike(got: Sequence[object], want: Sequence[object], tolerance: float, symbo
     assert len(got) == len(want)
     for g, w in zip(got, want, strict=True):
         a, b = np.asarray(g), np.asarray(w)
-        assert a.shape == b.shape and a.dtype == b.dtype, f"{a.dtype}{a.shape} for {b.dtype}{b.shape} at {symbols}"
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), f"at {symbols}"
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=f"at {symbols}")
 
 
@@ -100,13 +99,5 @@ def sizes(*names: str, values: Sequence[int] = SIZES[:5]) -> list[dict[str, int]
     """Values for the symbols, in all orders of large and small."""
     count = len(values)
     return [{name: values[(k * (j + 1) + j) % count] for j, name in enumerate(names)} for k in range(count)] + [
-        {name: values[-1 - k % count] for name in names} for k in range(count)
+        dict.fromkeys(names, values[-1 - k % count]) for k in range(count)
     ]
-
-
-def out_of_bounds(call: Callable[..., object], *given: np.ndarray) -> OutOfBoundsError | None:
-    try:
-        call(*given)
-    except OutOfBoundsError as error:
-        return error
-    return None

@@ -5,6 +5,7 @@ import os
 import threading
 
 import llvmlite.binding as llvm
+import numba
 import numpy as np
 import pytest
 
@@ -114,3 +115,14 @@ def test_threads_and_a_fork_during_compilation():
         t.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert [r.symbol for r in results] == [compile_program(DOUBLE).symbol] * 4
+
+
+def test_the_users_own_numba_functions_are_complete():
+    compile_program(DOUBLE)
+
+    @numba.njit
+    def f(x):
+        return {"sum": x.sum()}["s" + "um"], np.linalg.norm(x)
+
+    assert f(np.full(4, 2.0)) == (8.0, 4.0)
+    compile_program(DOUBLE)

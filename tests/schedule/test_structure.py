@@ -264,3 +264,22 @@ def test_arguments_are_written_in_place(function: Callable) -> None:
     # only what is assigned is stored
     whole = [u for u in schedule.units if isinstance(u, Kernel) and u.outer[0].extent.value == 1000]
     assert not whole
+
+
+def test_softmax_of_rows_beyond_the_cache_is_online() -> None:
+    little_cache = replace(TWO_CORES, l1=512, l2=1024)
+    x = arrays((6, 1000))[0]
+    x[2] = -np.inf
+    x[3, 5] = np.nan
+    x[4, 7] = np.inf
+    graph = trace(softmax, (x,), {}).graph
+    fused = fuse(lower(graph), little_cache)
+    schedule = split(fused, little_cache)
+    verify_schedule(schedule)
+    kernel = only_kernel(schedule)
+    assert passes(kernel) == [["online_softmax"], ["store"], ["store"]]
+    assert [len(loop.inner) for loop in kernel.loops] == [1, 0, 1]
+    assert all(b.shape == () for b in schedule.buffers if b.kind not in ("input", "output"))
+    (got,), _ = evaluate_schedule(schedule, [x], {})
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, softmax(x), rtol=1e-5)
