@@ -92,7 +92,7 @@ class _Writer:
         """Addresses of the arrays that kernels take, and scalars as the numbers that entries take."""
         at = []
         for argument in self.plan.arguments:
-            if argument.name not in self.passed:
+            if argument.name not in self.passed or argument.kind == "size":
                 continue
             if argument.kind == "array":
                 at.append(argument)
