@@ -60,7 +60,7 @@ class SliceView(View):
         for start, step, size in zip(*(numbers(part) for part in self.region), strict=True):
             stop = start + step * size
             key.append(slice(0, 0) if size == 0 else slice(start, stop if stop >= 0 else None, step))
-        return "index", tuple(key)
+        return "index", (*key, Ellipsis)  # without which no axes give a scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import ShapeError, UnsupportedDtypeError
+from numstax.ir import ops
 from numstax.ir.index import contiguous_strides
+from numstax.trace import elementwise
 from numstax.trace.array import TracedArray
-from numstax.trace.layout import Strides, keep_order
+from numstax.trace.layout import ordered
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import Shape, as_shape, size_of
@@ -38,17 +40,12 @@ def new_shape(shape: Any) -> Shape:
     return sizes
 
 
-def _strides(shape: Shape, order: str) -> Strides:
-    """Strides of new memory in order 'C' or 'F'."""
-    return tuple(reversed(contiguous_strides(shape[::-1]))) if order == "F" else contiguous_strides(shape)
-
-
 def filled(rec: Recorder, shape: Any, value: Any, dtype: Any, order: str = "C") -> TracedArray:
     sizes = new_shape(shape)
     kind = as_dtype(dtype)
     lifted = rec.lift(value)
     node = rec.nodes.broadcast(rec.nodes.cast(lifted.node, kind), sizes)
-    return rec.laid_out(node, _strides(sizes, order))
+    return rec.laid_out(node, ordered(sizes, None, order))
 
 
 @implements(np.zeros, creates=True)
@@ -64,7 +61,7 @@ def ones(rec: Recorder, shape: Any, dtype: Any = None, order: str = "C") -> Trac
 @implements(np.empty, creates=True)
 def empty(rec: Recorder, shape: Any, dtype: Any = float, order: str = "C") -> TracedArray:
     sizes = new_shape(shape)
-    return rec.laid_out(rec.nodes.empty(sizes, as_dtype(dtype)), _strides(sizes, order))
+    return rec.laid_out(rec.nodes.empty(sizes, as_dtype(dtype)), ordered(sizes, None, order))
 
 
 @implements(np.full, creates=True)
@@ -80,9 +77,9 @@ def _like(rec: Recorder, a: Any, value: Any, dtype: Any, order: str, shape: Any)
         node = rec.nodes.empty(sizes, kind)
     else:
         node = rec.nodes.broadcast(rec.nodes.cast(rec.lift(value).node, kind), sizes)
-    keeps = order in "KA" and shape is None
-    strides = keep_order(sizes, [(x.sizes, x.strides_in_elements)]) if keeps else _strides(sizes, order)
-    return rec.laid_out(node, strides)
+    if shape is None:
+        return rec.laid_out(node, ordered(sizes, x.strides_in_elements, order))
+    return rec.laid_out(node, ordered(sizes, None, "F" if order == "F" else "C"))
 
 
 @implements(np.zeros_like, creates=True)
@@ -123,10 +120,10 @@ def array(
     if x.weak or x.is_scalar:
         x = rec.fresh(x.node)
     kind = x.dtype if dtype is None else as_dtype(dtype)
-    if kind != x.dtype:
-        x = rec.laid_out(rec.nodes.cast(x.node, kind), x.strides_in_elements)
-    elif copy or not isinstance(object, TracedArray):
-        x = rec.laid_out(x.node, keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
+    given = x.strides_in_elements
+    strides = ordered(x.sizes, given, order)
+    if kind != x.dtype or copy or not isinstance(object, TracedArray) or (order in "CF" and given != strides):
+        x = rec.laid_out(rec.nodes.cast(x.node, kind), strides)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
@@ -147,9 +144,7 @@ def ascontiguousarray(rec: Recorder, a: Any, dtype: Any = None) -> TracedArray:
 @implements(np.copy, creates=True)
 def copy(rec: Recorder, a: Any, order: str = "K", subok: bool = False) -> TracedArray:
     x = rec.lift(a)
-    if x.is_scalar:
-        return x
-    return rec.laid_out(x.node, keep_order(x.sizes, [(x.sizes, x.strides_in_elements)]))
+    return rec.laid_out(x.node, ordered(x.sizes, x.strides_in_elements, order))
 
 
 @implements(np.arange, creates=True)
@@ -185,9 +180,7 @@ def linspace(
     """start + k*step; the last element is `stop` itself."""
     count = operator.index(num)
     begin, end = rec.lift(start), rec.lift(stop)
-    kind = np.result_type(begin.dtype, end.dtype, np.float64(0)) if dtypes.kind(begin.dtype) in "biu" else (
-        np.result_type(begin.dtype, end.dtype)
-    )  # fmt: skip
+    kind = ops.result_type(*(elementwise.type_of(elementwise.operand(rec, v)) for v in (start, stop)), float)
     begin, end = begin.astype(kind), end.astype(kind)
     intervals = count - 1 if endpoint else count
     delta = end - begin

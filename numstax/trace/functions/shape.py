@@ -12,7 +12,7 @@ from numstax import dtypes
 from numstax.errors import ShapeError
 from numstax.ir.index import ONE, divides, product, same
 from numstax.trace.array import TracedArray
-from numstax.trace.layout import reshape_strides
+from numstax.trace.layout import is_contiguous, reshape_strides
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements
 from numstax.trace.sizes import (
@@ -51,7 +51,7 @@ def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
     """A view where no data has to move, else a copy."""
     old = x.strides_in_elements
     if x.is_scalar:
-        return rec.fresh(rec.nodes.reshape(x.node, shape))
+        return rec.fresh(rec.nodes.reshape(x.node, shape), is_scalar=not shape)
     if old is None:
         result = rec.fresh(rec.nodes.reshape(x.node, shape))
         result.storage.fixed = x.storage.fixed = "a reshaped array that NumPy may or may not have copied"
@@ -75,7 +75,13 @@ def reshape(rec: Recorder, a: Any, shape: Any, order: str = "C", *, copy: bool |
 @implements(np.ravel)
 def ravel(rec: Recorder, a: Any, order: str = "C") -> TracedArray:
     x = rec.lift(a)
-    return reshaped(rec, x.transpose() if order == "F" else x, (total(x.sizes),))
+    if order == "F":
+        x = x.transpose()
+    strides = x.strides_in_elements
+    if strides is not None and not is_contiguous(x.sizes, strides):
+        # a copy, though a reshape of equally spaced elements is a view
+        return rec.fresh(rec.nodes.reshape(x.node, (total(x.sizes),)))
+    return reshaped(rec, x, (total(x.sizes),))
 
 
 @implements(np.transpose, np.permute_dims)
