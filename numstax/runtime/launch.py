@@ -17,7 +17,7 @@ from numstax.program import Plan
 from numstax.runtime.host import Host
 from numstax.runtime.load import RETURN_SLOTS
 from numstax.runtime.memory import address_of
-from numstax.runtime.threads import Chunk, scratch_address
+from numstax.runtime.threads import scratch_address
 from numstax.runtime.wrapper import write
 
 
@@ -48,7 +48,6 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "empty": np.empty,
         "pooled": host.pool.empty,
         "parallel": host.workers.parallel_for,
-        "serial": _serial,
         "strided": strided,
         "check_status": check_status,
         "check_shape": check_shape,
@@ -63,10 +62,6 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
 
 
 # --- what the wrapper calls -------------------------------------------------------------------------
-
-
-def _serial(chunk: Chunk, tasks: int, grain: int, scratch: int) -> None:
-    chunk(0, tasks, scratch_address(scratch))
 
 
 def strided(

@@ -104,7 +104,7 @@ class _Writer:
         if masks:
             mask = max(masks.values())
             joined = " | ".join(f"{name}_at" for name in masks)
-            yield f"if ({joined}) & {mask}:"
+            yield f"if {joined if len(masks) == 1 else f'({joined})'} & {mask}:"
             yield "    raise CannotRunError('an array is not aligned')"
 
     def _scalar(self, scalar: Argument) -> Iterator[str]:
@@ -141,14 +141,20 @@ class _Writer:
 
         if has_status:
             yield "status[0] = 0"
+        alone = spelled("0", tasks, "0" if constant(scratch) == 0 else f"scratch_address({scratch})")
         known = [constant(e) for e in (tasks, work, grain)]
         if not program.tasks or (None not in known and (known[1] < self.threshold or known[0] <= known[2])):  # type: ignore[operator]
-            yield spelled("0", tasks, "0" if constant(scratch) == 0 else f"scratch_address({scratch})")
+            yield alone
         else:
-            yield "def chunk(lo, hi, scratch):"
-            yield f"    {spelled('lo', 'hi', 'scratch')}"
-            run = f"(parallel if {work} >= {self.threshold} else serial)" if known[1] is None else "parallel"
-            yield f"{run}(chunk, {tasks}, {grain}, {scratch})"
+            indent = ""
+            if known[1] is None:
+                yield f"if {work} < {self.threshold}:"
+                yield f"    {alone}"
+                yield "else:"
+                indent = "    "
+            yield f"{indent}def chunk(lo, hi, scratch):"
+            yield f"{indent}    {spelled('lo', 'hi', 'scratch')}"
+            yield f"{indent}parallel(chunk, {tasks}, {grain}, {scratch})"
         if has_status:
             yield "check_status(status)"
 
