@@ -10,12 +10,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from numstax import dtypes
+from numstax.ir.graph import InputSpec
+from numstax.size_guards import size_conditions
+from numstax.trace.environment import ShapeEnvironment
 
 RUNTIME = (float, complex)
 """Python types whose values are given to compiled code; the values of others are part of the key."""
@@ -24,23 +28,23 @@ MISS = object()
 """What `enter` returns when a condition does not hold."""
 
 
-def key_of(value: object, static: bool = False) -> object:
-    """Hashable; equal keys mean that one artifact may serve both values."""
+def key_of(value: Any, static: bool = False, dynamic: bool = False) -> object:
+    """Hashable; calls with other keys need other artifacts.  `dynamic`: sizes, strides and integers are left out."""
     kind = type(value)
     if static:
         return static_key(value)
     if kind is np.ndarray:
-        return value.dtype, value.shape, value.strides  # type: ignore[attr-defined]
-    if kind in RUNTIME or isinstance(value, np.generic):
+        return (value.dtype, value.ndim) if dynamic else (value.dtype, value.shape, value.strides)
+    if kind in RUNTIME or isinstance(value, np.generic) or (dynamic and kind is int):
         return kind
     if isinstance(value, np.ndarray):
-        return kind, value.dtype, value.shape, value.strides
+        return kind, key_of(value.view(np.ndarray), dynamic=dynamic)
     if isinstance(value, tuple | list):
-        return kind, *map(key_of, value)
+        return kind, *[key_of(v, dynamic=dynamic) for v in value]
     if isinstance(value, dict):
-        return kind, *((k, key_of(v)) for k, v in value.items())
+        return kind, *((k, key_of(v, dynamic=dynamic)) for k, v in value.items())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return kind, *(key_of(getattr(value, f.name)) for f in dataclasses.fields(value))
+        return kind, *(key_of(getattr(value, f.name), dynamic=dynamic) for f in dataclasses.fields(value))
     return static_key(value)
 
 
@@ -71,6 +75,7 @@ class Guard:
     """Conditions and leaves of one call, collected from its arguments.
 
     `static` : positions and keywords whose values are static whatever their type.
+    `dynamic` : conditions on sizes, strides and integers come after tracing, from `add_sizes`.
     """
 
     def __init__(
@@ -78,9 +83,13 @@ class Guard:
         args: Sequence[object],
         kwargs: Mapping[str, object],
         static: frozenset[int | str] = frozenset(),
+        dynamic: bool = False,
     ) -> None:
         self.conditions: list[str] = []
         self.leaves: list[str] = []
+        self.integers: list[str] = []
+        """Where the integers of a dynamic call are."""
+        self.dynamic = dynamic
         self.odd: set[str] = set()
         """The leaves that are copies."""
         self.kept: list[object] = []
@@ -104,7 +113,7 @@ class Guard:
         """Guard the value at `path`; what the tracer is given for it."""
         kind = type(value)
         if static:
-            return self._static(path, value)
+            return self._static(path, value, True)
         if isinstance(value, np.ndarray):
             return self._array(path, value)
         if kind in RUNTIME or isinstance(value, np.generic):
@@ -133,8 +142,13 @@ class Guard:
     def _array(self, path: str, array: np.ndarray) -> Any:
         self._type(path, type(array))
         self.conditions.append(f"{path}.dtype {'is' if _is_singleton(array.dtype) else '=='} {self._name(array.dtype)}")
-        self.conditions.append(f"{path}.shape == {array.shape}")
-        self.conditions.append(f"{path}.strides == {array.strides}")
+        if self.dynamic:
+            self.names["is_odd"] = is_odd
+            if is_odd(array):
+                self.conditions.append(f"is_odd({path})")
+        else:
+            self.conditions.append(f"{path}.shape == {array.shape}")
+            self.conditions.append(f"{path}.strides == {array.strides}")
         if dtypes.is_supported(array.dtype.newbyteorder("=")) and is_odd(array):
             self.odd.add(f"plain_copy({path})")
             self.conditions.append(f"{path}.flags.aligned is {array.flags.aligned}")
@@ -150,8 +164,11 @@ class Guard:
     def _type(self, path: str, kind: type) -> None:
         self.conditions.append(f"type({path}) is {self._name(kind)}")
 
-    def _static(self, path: str, value: object) -> object:
-        if value is None or isinstance(value, bool):
+    def _static(self, path: str, value: object, static: bool = False) -> object:
+        if self.dynamic and not static and type(value) is int:
+            self._type(path, int)
+            self.integers.append(path)
+        elif value is None or isinstance(value, bool):
             self.conditions.append(f"{path} is {value}")
         elif type(value) in (int, str):
             self._type(path, type(value))
@@ -166,7 +183,7 @@ class Guard:
         if type(value) in (int, str):
             return repr(value)
         base = value.__name__ if isinstance(value, type) else str(value) if isinstance(value, np.dtype) else "c"
-        base = base if base.isidentifier() else "c"
+        base = base if base.isidentifier() and not re.fullmatch(r"[a-z]\d+", base) else "c"
         k = 0
         while self.names.setdefault(name := f"{base}_{k}" if k else base, value) is not value:
             k += 1
@@ -178,6 +195,14 @@ class Guard:
         """Add a condition; `names` are free names in it."""
         self.names |= names
         self.conditions.append(text)
+
+    def add_sizes(self, inputs: Sequence[tuple[str, InputSpec]], shapes: ShapeEnvironment) -> list[str]:
+        """Conditions on the sizes of the leaves, given with their specs; leaves the symbols that these bind."""
+        arrays = [(path, spec) for path, spec in inputs if spec.kind == "array" and path in self.leaves]
+        integers = zip(self.integers, map(shapes.resolve, shapes.integers), strict=True)
+        conditions, symbols = size_conditions(arrays, integers, shapes.guards(), self.odd)
+        self.conditions += conditions
+        return symbols
 
     def writes(self, inputs: Sequence[str], arrays: Iterable[int], written: Iterable[int]) -> str:
         """The compiled code writes to some of its inputs (given as expressions): those must be writeable.  Leaves an
@@ -209,6 +234,9 @@ class Guard:
         scope = {"args": args, "kwargs": kwargs}
         for condition in (self._call, *self.conditions):
             if not eval(condition, self.names, scope):
+                sizes = {k: v for k, v in scope.items() if re.search(rf"\b{k}\b", condition) and type(v) is int}
+                if sizes:
+                    return f"{condition}, where {', '.join(f'{k} = {v}' for k, v in sizes.items())}"
                 left = condition.split(" == ")[0].split(" is ")[0]
                 try:
                     return f"{condition} (was {eval(left, self.names, scope)!r:.80})"

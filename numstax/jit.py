@@ -16,9 +16,10 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
+from numstax.backends import BACKENDS
 from numstax.errors import (
     ArgumentCountError,
     AxisError,
@@ -38,11 +39,11 @@ from numstax.errors import (
 )
 from numstax.guards import MISS, Guard, key_of
 from numstax.ir.graph import Graph
-from numstax.ir.reference import evaluate_graph
 from numstax.knobs import Knobs, from_environ
-from numstax.pipeline import Region, compile_graph, display
+from numstax.pipeline import Region, display
 from numstax.runtime.host import Host
-from numstax.runtime.launch import CannotRunError, launcher
+from numstax.runtime.launch import CannotRunError
+from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.recorder import contains_traced
 from numstax.trace.tracer import Traced, trace
 
@@ -83,13 +84,16 @@ class Jitted:
         strict: bool | None = None,
         static_argnames: Iterable[str] = (),
         backend: str | None = None,
+        dynamic: bool | str = False,
+        fullgraph: bool = False,
     ) -> None:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
         self.compile_count = 0
         """Specialisations traced and compiled so far."""
-        self._strict, self._backend = strict, backend
+        self._strict, self._backend, self._fullgraph = strict, backend, fullgraph
+        self._mode = "symbolic" if dynamic is True else dynamic or ""
         self._signature = inspect.signature(function)
         self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         self._static = self._static_places()
@@ -132,22 +136,22 @@ class Jitted:
         return self._first_call(key, args, kwargs)
 
     def _key(self, args: tuple, kwargs: dict) -> object:
-        static = self._static
+        static, dynamic = self._static, bool(self._mode)
         return (
-            *[key_of(v, k in static) for k, v in enumerate(args)],
-            *[(k, key_of(v, k in static)) for k, v in kwargs.items()],
+            *[key_of(v, k in static, dynamic) for k, v in enumerate(args)],
+            *[(k, key_of(v, k in static, dynamic)) for k, v in kwargs.items()],
         )
 
     def _first_call(self, key: object, args: tuple, kwargs: dict) -> Any:
         """Make an artifact for this call and run it."""
-        guard = Guard(args, kwargs, self._static)
+        guard = Guard(args, kwargs, self._static, bool(self._mode))
         try:
-            if self.compile_count >= COMPILATIONS:
-                raise SpecialisationLimitError(
-                    f"{self.__name__} was compiled {COMPILATIONS} times",
-                    remedy="pass values that change often as float or array arguments",
-                )
-            artifact = self._compile(guard)
+            self._check_limits()
+            artifact = self._compile(guard, self._mode)
+            if artifact is None:
+                guard = Guard(args, kwargs, self._static)
+                artifact = self._compile(guard, "")
+            assert artifact is not None
         except USER_MISTAKES:
             raise
         except Exception as error:
@@ -159,6 +163,15 @@ class Jitted:
         if result is MISS:
             raise VerifyError(f"a new artifact refuses its own call: {guard.failing(args, kwargs)}")
         return result
+
+    def _check_limits(self) -> None:
+        """Raise SpecialisationLimitError when no more may be compiled (or kept, with `fullgraph`)."""
+        kept = sum(map(len, self._table.values()))
+        if self.compile_count >= COMPILATIONS or (self._fullgraph and kept >= SPECIALISATIONS):
+            raise SpecialisationLimitError(
+                f"{self.__name__} was compiled {self.compile_count} times",
+                remedy="pass values that change often as float or array arguments, and use dynamic=True where sizes do",
+            )
 
     def _keep(self, key: object, artifact: Artifact) -> None:
         with self._lock:
@@ -180,33 +193,35 @@ class Jitted:
 
     # --- making an artifact -------------------------------------------------------------------------
 
-    def _compile(self, guard: Guard) -> Artifact:
+    def _compile(self, guard: Guard, mode: str) -> Artifact | None:
+        """None when the sizes are not to be symbols: the function asks for them, and the backend needs numbers."""
         knobs, host = process()
+        backend = BACKENDS[self._backend or knobs.backend]
+        shapes = ShapeEnvironment(mode)
         start = time.perf_counter()
-        traced = trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names)
+        traced = trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names, shapes=shapes)
         seconds = time.perf_counter() - start
+        if mode and shapes.was_read and not backend.supports_symbolic_shapes:
+            return None
         graph = traced.graph
         inputs = _inputs(traced, guard)
+        if mode:
+            symbols = guard.add_sizes(list(zip(inputs, graph.inputs, strict=True)), shapes)
+            graph = replace(graph, sizes=tuple(symbols))
         written = [position for position, _ in graph.writes]
         if any(inputs[p] in guard.odd for p in written):
             raise TraceError("an argument that is written is not in native byte order or not aligned")
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
             guard.require("holds()", holds=traced.holds)
-        if (self._backend or knobs.backend) == "reference":
-            region, source, call = Region(graph), "", reference(graph)
-        else:
-            region = compile_graph(graph, knobs)
-            assert region.plan is not None
-            launch = launcher(region.plan, host)
-            source, call = launch.source, launch.call
+        compiled = backend.compile(graph, knobs, host)
         self.compile_count += 1
-        arguments = ", ".join(inputs)
+        arguments = ", ".join((*inputs, *graph.sizes))
         run = f"unflatten(call({arguments}))"
         if overlap:
             run = f"plain(*args, **kwargs) if {overlap} else {run}"
-        enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self.__wrapped__)
-        artifact = Artifact(guard, enter, region, arguments, source)
+        enter = guard.enter(run, call=compiled.call, unflatten=traced.unflatten, plain=self.__wrapped__)
+        artifact = Artifact(guard, enter, compiled.region, arguments, compiled.source)
         self._log_compile(artifact, seconds, time.perf_counter() - start)
         return artifact
 
@@ -295,18 +310,6 @@ def _inputs(traced: Traced, guard: Guard) -> list[str]:
     return inputs
 
 
-def reference(graph: Graph) -> Callable[..., tuple[object, ...]]:
-    """Runs the graph op by op with NumPy: nothing is compiled."""
-
-    def call(*inputs: Any) -> tuple[object, ...]:
-        outputs, writes = evaluate_graph(graph, inputs, {})
-        for position, value in writes:
-            inputs[position][...] = value
-        return tuple(outputs)
-
-    return call
-
-
 def describe(artifact: Artifact) -> str:
     """Everything about one specialisation as text."""
     parts = [str(artifact)]
@@ -330,10 +333,17 @@ def jit(
     strict: bool | None = ...,
     static_argnames: str | Iterable[str] = ...,
     backend: str | None = ...,
+    dynamic: bool | str = ...,
+    fullgraph: bool = ...,
 ) -> Jitted: ...
 @overload
 def jit(
-    *, strict: bool | None = ..., static_argnames: str | Iterable[str] = ..., backend: str | None = ...
+    *,
+    strict: bool | None = ...,
+    static_argnames: str | Iterable[str] = ...,
+    backend: str | None = ...,
+    dynamic: bool | str = ...,
+    fullgraph: bool = ...,
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Callable[..., Any] | None = None,
@@ -341,6 +351,8 @@ def jit(
     strict: bool | None = None,
     static_argnames: str | Iterable[str] = (),
     backend: str | None = None,
+    dynamic: bool | str = False,
+    fullgraph: bool = False,
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Compile a NumPy function; use bare (``@jit``), with options (``@jit(strict=True)``), or on methods.
 
@@ -350,14 +362,33 @@ def jit(
     strict : raise where a call would otherwise run as plain NumPy with a warning (default: NUMSTAX_STRICT).
     static_argnames : parameters whose values are part of the specialisation, whatever their type.
     backend : 'cpu', or 'reference' to run the graph with NumPy, op by op (default: NUMSTAX_BACKEND).
+    dynamic : True: one specialisation for all sizes and integers that its guards admit; 'bucket': for sizes between
+        two powers of two.  False: one for each shape.
+    fullgraph : raise SpecialisationLimitError where a specialisation would not be kept for later calls.
     """
-    if backend not in (None, "cpu", "reference"):
+    if backend not in (None, *BACKENDS):
         raise ValueError(f"backend must be 'cpu' or 'reference', got {backend!r}")
-    wrap = functools.partial(Jitted, strict=strict, static_argnames=static_argnames, backend=backend)
+    if dynamic not in (False, True, "bucket"):
+        raise ValueError(f"dynamic must be False, True or 'bucket', got {dynamic!r}")
+    wrap = functools.partial(
+        Jitted, strict=strict, static_argnames=static_argnames, backend=backend, dynamic=dynamic, fullgraph=fullgraph
+    )
     return wrap if function is None else wrap(function)
 
 
-def make_graph(function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> Graph:
-    """The graph that tracing `function` with these arguments records; nothing is compiled."""
-    guard = Guard(tuple(args), kwargs or {}, frozenset())
-    return trace(function, *guard.given()).graph
+def make_graph(
+    function: Callable[..., Any],
+    args: Iterable[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tracing_mode: str = "real",
+) -> Graph:
+    """The graph that tracing `function` with these arguments records; nothing is compiled.
+
+    `tracing_mode`: 'real' for these sizes, 'symbolic' for all sizes on which the function decides as on these.
+    """
+    if tracing_mode not in ("real", "symbolic"):
+        raise ValueError(f"tracing_mode must be 'real' or 'symbolic', got {tracing_mode!r}")
+    shapes = ShapeEnvironment(tracing_mode if tracing_mode == "symbolic" else "")
+    guard = Guard(tuple(args), kwargs or {}, frozenset(), bool(shapes.mode))
+    return trace(function, *guard.given(), shapes=shapes).graph

@@ -192,7 +192,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of the plan: 'array' (with the layout it was specialised for) or 'scalar'."""
+    """One argument of the plan: 'array' (with the layout it was specialised for), 'scalar', or 'size' (an int that is
+    the value of the symbol of that name)."""
 
     name: str
     kind: str

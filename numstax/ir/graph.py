@@ -121,13 +121,15 @@ class Output:
 class Graph:
     """inputs, outputs, and `writes`: (argument position, node) -- what the argument holds afterwards.
 
-    `asserts` are (kind, Index a, Index b, message) checked at run time; kind 'eq' or 'le'.
+    `asserts` are (kind, Index a, Index b, message) checked at run time; kind 'eq' or 'le'.  `sizes` are symbols
+    whose values the caller passes after the inputs; others are read off the inputs and the results of externs.
     """
 
     inputs: tuple[InputSpec, ...]
     outputs: tuple[Output, ...]
     writes: tuple[tuple[int, Node], ...] = ()
     asserts: tuple[tuple[str, Index, Index, str], ...] = ()
+    sizes: tuple[str, ...] = ()
 
     def nodes(self) -> Iterator[Node]:
         """Every live node, arguments before users."""

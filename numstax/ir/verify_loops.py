@@ -52,7 +52,8 @@ def verify_schedule(schedule: Schedule) -> None:
         raise VerifyError(f"two buffers have one name: {sorted(b.name for b in schedule.buffers)}")
     for buffer in schedule.buffers:
         _verify_buffer(buffer)
-    defined = {b.name for b in schedule.buffers if b.kind in ("input", "scalar")}
+    # an empty buffer needs no writer
+    defined = {b.name for b in schedule.buffers if b.kind in ("input", "scalar") or ZERO in b.shape}
     for unit in schedule.units:
         for name in sorted((unit.reads() | unit.writes()) - _locals(unit)):
             if name not in buffers or buffers[name].kind == "local":
@@ -63,8 +64,7 @@ def verify_schedule(schedule: Schedule) -> None:
             _verify_extern(unit, buffers, defined)
         defined |= unit.writes() - _locals(unit)
     for name in (*(n for n in schedule.outputs if n is not None), *(n for _, n in schedule.writes)):
-        empty = name in buffers and ZERO in buffers[name].shape
-        if name not in defined and not empty:
+        if name not in defined:
             raise VerifyError(f"the result {name} is never written")
 
 

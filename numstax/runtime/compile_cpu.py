@@ -44,7 +44,7 @@ from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.core.typing.templates import Signature
 from numba.cpython import builtins, cmathimpl, mathimpl, numbers, rangeobj, slicing, tupleobj  # noqa: F401
 from numba.extending import intrinsic as numba_intrinsic

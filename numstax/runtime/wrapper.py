@@ -92,7 +92,7 @@ class _Writer:
         """Addresses of the arrays that kernels take, and scalars as the numbers that entries take."""
         at = []
         for argument in self.plan.arguments:
-            if argument.name not in self.passed:
+            if argument.name not in self.passed or argument.kind == "size":
                 continue
             if argument.kind == "array":
                 at.append(argument)
@@ -104,7 +104,7 @@ class _Writer:
         if masks:
             mask = max(masks.values())
             joined = " | ".join(f"{name}_at" for name in masks)
-            yield f"if ({joined}) & {mask}:"
+            yield f"if {joined if len(masks) == 1 else f'({joined})'} & {mask}:"
             yield "    raise CannotRunError('an array is not aligned')"
 
     def _scalar(self, scalar: Argument) -> Iterator[str]:

@@ -47,7 +47,7 @@ class _Lowering:
         writes = []
         for position, node in self.targets.writes:
             name = f"x{position}"
-            if self.sites.places[node].buffer != name:
+            if self.sites.places[node].buffer != name and product(node.shape) is not ZERO:
                 copy = copy_of(node)
                 self.over.last(copy, node, name)
                 place = Place(name, self.sites.buffers[name].strides)

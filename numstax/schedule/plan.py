@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from numstax import dtypes
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Literal, Output
 from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, stride_of
@@ -43,7 +44,7 @@ class _Planner:
         self.array: dict[str, str] = {}
         self.constants: list[object] = []
         self.programs: dict[str, Program] = {}
-        self.sizes = bindings(self._visible())
+        self.sizes = bindings(self._visible(), graph.sizes)
         self.unchecked = list(graph.asserts)
 
     def plan(self, emitted: Sequence[Emitted | Extern]) -> Plan:
@@ -63,7 +64,7 @@ class _Planner:
         steps += live.untouched
         return Plan(
             self.name,
-            tuple(self._argument(b) for b in self.schedule.buffers if b.kind in ("input", "scalar")),
+            self._arguments(),
             tuple(self.programs.values()),
             tuple(steps),
             self._results(),
@@ -76,6 +77,10 @@ class _Planner:
         if program != item.program:
             raise VerifyError(f"two different programs are called {program.name}")
         return Call(program.name, tuple(self.array.get(a, a) for a in item.args))
+
+    def _arguments(self) -> tuple[Argument, ...]:
+        buffers = [self._argument(b) for b in self.schedule.buffers if b.kind in ("input", "scalar")]
+        return (*buffers, *(Argument(name, "size", dtypes.INT64) for name in self.graph.sizes))
 
     def _argument(self, buffer: Buffer) -> Argument:
         kind = "scalar" if buffer.kind == "scalar" else "array"
@@ -110,7 +115,7 @@ class _Planner:
         expected = tuple((b.dtype, texts(b.shape)) for b in results)
         fresh = bindings(
             ((n, f"{self.array.get(b.name, b.name)}.shape[{k}]") for b in results for k, n in enumerate(b.shape)),
-            self.sizes,
+            (*self.sizes, *self.graph.sizes),
         )
         self.sizes |= fresh
         return ExternCall(
@@ -156,7 +161,7 @@ class _Planner:
 
     def _checks(self) -> Iterator[Check]:
         """The conditions that can be checked now and have not been."""
-        ready = [row for row in self.unchecked if symbols(row[1]) | symbols(row[2]) <= self.sizes.keys()]
+        ready = [row for row in self.unchecked if symbols(row[1]) | symbols(row[2]) <= {*self.sizes, *self.graph.sizes}]
         self.unchecked = [row for row in self.unchecked if row not in ready]
         for kind, a, b, message in ready:
             yield Check(kind, str(a), str(b), message)

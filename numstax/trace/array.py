@@ -101,10 +101,12 @@ class TracedArray:
         return node
 
     def derive(self, step: View) -> TracedArray:
-        """The handle of a view of this array."""
+        """The handle of a view of this array; of a scalar, which has no memory to share, an array of its own."""
         base = self.strides_in_elements
         strides = None if base is None else step.strides(base, self.sizes)
         node = step.read(self.recorder.nodes, self.node)
+        if self.is_scalar:
+            return TracedArray(self.recorder, Storage(node, read_only=not step.writeable), node, strides)
         return TracedArray(self.recorder, self.storage, node, strides, (*self.views, step))
 
     def put(self, value: Node) -> None:
@@ -321,16 +323,18 @@ class TracedArray:
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> TracedArray:
-        return self._call(np.ndarray.astype, dtype, casting=casting, copy=copy)
+        return self._call(np.ndarray.astype, dtype, casting=casting, copy=copy, order=order)
 
     def view(self, dtype: Any = None) -> TracedArray:
         target = self.dtype if dtype is None or dtype is np.ndarray else np.dtype(dtype)
         if target.itemsize != self.itemsize or not is_supported(target):
             raise UnsupportedOperationError(f"ndarray.view({target}) of a {self.dtype} array", user_origin())
+        if self.is_scalar:
+            return self.recorder.fresh(self.recorder.nodes.bitcast(self.node, target), is_scalar=True)
         return self.derive(BitcastView(target))
 
     def copy(self, order: str = "C") -> TracedArray:
-        return self._call(np.copy)
+        return self if self.is_scalar else self._call(np.copy, order=order)
 
     __copy__ = copy
 
@@ -350,7 +354,7 @@ class TracedArray:
         self[...] = self._call(np.partition, kth, axis=axis)
 
     def conj(self) -> Any:
-        return self.recorder.operator("conjugate", self)
+        return self.recorder.operator("conjugate", self) if self.dtype.kind == "c" else self
 
     conjugate = conj
 

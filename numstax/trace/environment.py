@@ -147,6 +147,10 @@ class ShapeEnvironment:
             dense = stride * shape[k] if step >= span else dense
         return shape, tuple(strides)
 
+    def guards(self) -> list[Fact]:
+        """What a caller has to make sure of, the bounds of symbols aside."""
+        return [f for f in self.facts if f.guarded and _answer(f.relation, f.index) is not True]
+
     def resolve(self, index: Index) -> Index:
         """`index` with everything put in that has been found out about its symbols."""
         return substitute(index, self._replaced) if self._replaced else index
@@ -197,9 +201,9 @@ class ShapeEnvironment:
         return answer if answer is None or relation == "==" else not answer
 
     def _known_sign(self, index: Index) -> bool | None:
-        verdict = less(index, ZERO)
+        verdict = _answer(">=", index)
         if verdict is not None:
-            return not verdict
+            return verdict
         for fact in self.facts:
             if fact.relation == ">=":
                 if less(index - fact.index, ZERO) is False:
@@ -360,6 +364,12 @@ class ShapeEnvironment:
         self._replaced = {a: substitute(v, step) for a, v in self._replaced.items()} | step
         self.facts = [replace(f, index=substitute(f.index, step)) for f in self.facts]
         self.facts = [f for f in self.facts if f.index.value is None]
+
+
+def _answer(relation: str, index: Index) -> bool | None:
+    """What the bounds of the symbols alone say."""
+    verdict = less(index, ZERO) if relation == ">=" else same(index, ZERO)
+    return verdict if verdict is None or relation == "==" else not verdict
 
 
 def _negated(relation: str, index: Index) -> Fact:

@@ -19,6 +19,17 @@ def is_contiguous(shape: Shape, strides: Strides) -> bool:
     return all(n is ONE or s is w for n, s, w in zip(shape, strides, contiguous_strides(shape), strict=True))
 
 
+def ordered(shapes: ShapeEnvironment, shape: Shape, strides: Strides | None, order: str) -> Strides | None:
+    """Strides of a copy in memory order 'C', 'F', 'A' (F when the original is, else C) or 'K' (as the original)."""
+    if order == "K":
+        return keep_order(shapes, shape, [(shape, strides)])
+    if order == "A":
+        if strides is None:
+            return None
+        order = "F" if is_contiguous(shape[::-1], strides[::-1]) and not is_contiguous(shape, strides) else "C"
+    return contiguous_strides(shape[::-1])[::-1] if order == "F" else contiguous_strides(shape)
+
+
 def keep_order(
     shapes: ShapeEnvironment, shape: Shape, operands: Sequence[tuple[Shape, Strides | None]]
 ) -> Strides | None:
@@ -99,6 +110,8 @@ def reshape_strides(shapes: ShapeEnvironment, shape: Shape, strides: Strides, ne
 
 def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Could two positions of the array share memory (strides in elements)?"""
+    if 0 in shape:
+        return False
     span = 1
     for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
         if step < span:

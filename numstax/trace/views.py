@@ -59,7 +59,7 @@ class SliceView(View):
         return tuple(s * k for s, k in zip(base, self.region[1], strict=True))
 
     def host(self) -> HostStep:
-        return "index", self.key
+        return "index", (*self.key, Ellipsis)  # without which no axes give a scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def argument(name, *shape, dtype=FLOAT32):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    return Host(Knobs(cache_dir=tmp_path_factory.mktemp("cache"), threads=3))
+    return Host(Knobs(cache_dir=tmp_path_factory.mktemp("cache"), threads=3, parallel_threshold=30_000))
 
 
 @pytest.mark.parametrize("n", [0, 1, 100, 50_000])

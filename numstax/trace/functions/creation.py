@@ -12,10 +12,12 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import ShapeError, UnsupportedDtypeError
+from numstax.ir import ops
 from numstax.ir.index import ONE, ZERO, contiguous_strides
+from numstax.trace import elementwise
 from numstax.trace.array import TracedArray
 from numstax.trace.indexing import count_steps
-from numstax.trace.layout import Strides, keep_order
+from numstax.trace.layout import ordered
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import Shape, Size, as_shape, size_of
@@ -39,17 +41,12 @@ def new_shape(rec: Recorder, shape: Any) -> Shape:
     return sizes
 
 
-def _strides(shape: Shape, order: str) -> Strides:
-    """Strides of new memory in order 'C' or 'F'."""
-    return tuple(reversed(contiguous_strides(shape[::-1]))) if order == "F" else contiguous_strides(shape)
-
-
 def filled(rec: Recorder, shape: Any, value: Any, dtype: Any, order: str = "C") -> TracedArray:
     sizes = new_shape(rec, shape)
     kind = as_dtype(dtype)
     lifted = rec.lift(value)
     node = rec.nodes.broadcast(rec.nodes.cast(lifted.node, kind), sizes)
-    return rec.laid_out(node, _strides(sizes, order))
+    return rec.laid_out(node, ordered(rec.shapes, sizes, None, order))
 
 
 @implements(np.zeros, creates=True)
@@ -65,7 +62,7 @@ def ones(rec: Recorder, shape: Any, dtype: Any = None, order: str = "C") -> Trac
 @implements(np.empty, creates=True)
 def empty(rec: Recorder, shape: Any, dtype: Any = float, order: str = "C") -> TracedArray:
     sizes = new_shape(rec, shape)
-    return rec.laid_out(rec.nodes.empty(sizes, as_dtype(dtype)), _strides(sizes, order))
+    return rec.laid_out(rec.nodes.empty(sizes, as_dtype(dtype)), ordered(rec.shapes, sizes, None, order))
 
 
 @implements(np.full, creates=True)
@@ -81,9 +78,9 @@ def _like(rec: Recorder, a: Any, value: Any, dtype: Any, order: str, shape: Any)
         node = rec.nodes.empty(sizes, kind)
     else:
         node = rec.nodes.broadcast(rec.nodes.cast(rec.lift(value).node, kind), sizes)
-    keeps = order in "KA" and shape is None
-    strides = keep_order(rec.shapes, sizes, [(x.sizes, x.strides_in_elements)]) if keeps else _strides(sizes, order)
-    return rec.laid_out(node, strides)
+    if shape is None:
+        return rec.laid_out(node, ordered(rec.shapes, sizes, x.strides_in_elements, order))
+    return rec.laid_out(node, ordered(rec.shapes, sizes, None, "F" if order == "F" else "C"))
 
 
 @implements(np.zeros_like, creates=True)
@@ -124,10 +121,10 @@ def array(
     if x.weak or x.is_scalar:
         x = rec.fresh(x.node)
     kind = x.dtype if dtype is None else as_dtype(dtype)
-    if kind != x.dtype:
-        x = rec.laid_out(rec.nodes.cast(x.node, kind), x.strides_in_elements)
-    elif copy or not isinstance(object, TracedArray):
-        x = rec.laid_out(x.node, keep_order(rec.shapes, x.sizes, [(x.sizes, x.strides_in_elements)]))
+    given = x.strides_in_elements
+    strides = ordered(rec.shapes, x.sizes, given, order)
+    if kind != x.dtype or copy or not isinstance(object, TracedArray) or (order in "CF" and given != strides):
+        x = rec.laid_out(rec.nodes.cast(x.node, kind), strides)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
@@ -148,9 +145,7 @@ def ascontiguousarray(rec: Recorder, a: Any, dtype: Any = None) -> TracedArray:
 @implements(np.copy, creates=True)
 def copy(rec: Recorder, a: Any, order: str = "K", subok: bool = False) -> TracedArray:
     x = rec.lift(a)
-    if x.is_scalar:
-        return x
-    return rec.laid_out(x.node, keep_order(rec.shapes, x.sizes, [(x.sizes, x.strides_in_elements)]))
+    return rec.laid_out(x.node, ordered(rec.shapes, x.sizes, x.strides_in_elements, order))
 
 
 @implements(np.arange, creates=True)
@@ -194,9 +189,7 @@ def linspace(
     """start + k*step; the last element is `stop` itself."""
     count = rec.size(size_of(num))
     begin, end = rec.lift(start), rec.lift(stop)
-    kind = np.result_type(begin.dtype, end.dtype, np.float64(0)) if dtypes.kind(begin.dtype) in "biu" else (
-        np.result_type(begin.dtype, end.dtype)
-    )  # fmt: skip
+    kind = ops.result_type(*(elementwise.type_of(elementwise.operand(rec, v)) for v in (start, stop)), float)
     begin, end = begin.astype(kind), end.astype(kind)
     intervals = count - 1 if endpoint else count
     delta = end - begin

@@ -12,7 +12,7 @@ from numstax.errors import CastError, ShapeError
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.functions.creation import as_dtype
-from numstax.trace.layout import keep_order
+from numstax.trace.layout import ordered
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 @implements(np.ndarray.astype, getattr(np, "astype", None))
 def astype(
-    rec: Recorder, x: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True, device: Any = None
-) -> TracedArray:
+    rec: Recorder, x: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True, device: Any = None,
+    order: str = "K",
+) -> TracedArray:  # fmt: skip
     a = rec.lift(x)
     kind = as_dtype(dtype)
     if not np.can_cast(a.dtype, kind, casting):
         raise CastError(
             f"Cannot cast array data from {a.dtype!r} to {kind!r} according to the rule '{casting}'", user_origin()
         )
-    if kind == a.dtype and not copy:
+    strides = ordered(rec.shapes, a.sizes, a.strides_in_elements, order)
+    if kind == a.dtype and not copy and (order == "K" or strides == a.strides_in_elements):
         return a
-    strides = keep_order(rec.shapes, a.sizes, [(a.sizes, a.strides_in_elements)])
     return rec.laid_out(rec.nodes.cast(a.node, kind), strides, a.is_scalar)
 
 
@@ -97,7 +98,7 @@ def nan_to_num(
         parts = (nan_to_num(rec, rec.elementwise(p, a), True, nan, posinf, neginf) for p in ("real", "imag"))
         result = rec.elementwise("complex", *parts)
     elif kind != "f" or a.dtype in dtypes.ML_FLOATS:
-        result = xp.copy(a)
+        result = rec.laid_out(a.node, ordered(rec.shapes, a.sizes, a.strides_in_elements, "K"), not a.sizes)
     else:
         info = np.finfo(a.dtype)
         high, low = (info.max if posinf is None else posinf), (info.min if neginf is None else neginf)

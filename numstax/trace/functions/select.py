@@ -42,12 +42,19 @@ def clip(
     x = rec.lift(a)
     kind = np.dtype(dtype) if dtype is not None else np.clip(*(_empty(rec, v) for v in (x, low, high))).dtype
     result = x
-    for op, bound in (("maximum", low), ("minimum", high)):
-        if bound is not None:
-            if type(bound) is int and dtypes.kind(kind) in "iu":
-                bound = builtins.min(builtins.max(bound, np.iinfo(kind).min), np.iinfo(kind).max)
-            limit = elementwise.in_range(rec, rec.lift(bound), bound, kind)
-            result = rec.elementwise(op, result.astype(kind), rec.lift(limit).astype(kind))
+    for op, beyond, bound in (("maximum", "less", low), ("minimum", "greater", high)):
+        if bound is None:
+            continue
+        if type(bound) is int and dtypes.kind(kind) in "iu":
+            bound = builtins.min(builtins.max(bound, np.iinfo(kind).min), np.iinfo(kind).max)
+        bound = elementwise.in_range(rec, bound, bound, kind)
+        value, limit = result.astype(kind), rec.lift(bound).astype(kind)
+        ordered = type(low) in (int, float) and type(high) in (int, float) and low == low and high == high
+        if dtypes.kind(kind) == "f" and ordered:
+            # NumPy's loop for two numbers keeps a zero of the other sign
+            result = rec.elementwise("where", rec.elementwise(beyond, value, limit), limit, value)
+        else:
+            result = rec.elementwise(op, value, limit)
     if result is x:
         result = rec.elementwise("positive", x)
     if out is None:

@@ -51,7 +51,7 @@ def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
     """A view where no data has to move, else a copy."""
     old = x.strides_in_elements
     if x.is_scalar:
-        return rec.fresh(rec.nodes.reshape(x.node, shape))
+        return rec.fresh(rec.nodes.reshape(x.node, shape), is_scalar=not shape)
     if old is None or not (is_contiguous(x.sizes, old) or rec.shapes.can_lay_out(x.sizes, (*old, *shape))):
         result = rec.fresh(rec.nodes.reshape(x.node, shape))
         result.storage.fixed = x.storage.fixed = "a reshaped array that NumPy may or may not have copied"
@@ -75,7 +75,13 @@ def reshape(rec: Recorder, a: Any, shape: Any, order: str = "C", *, copy: bool |
 @implements(np.ravel)
 def ravel(rec: Recorder, a: Any, order: str = "C") -> TracedArray:
     x = rec.lift(a)
-    return reshaped(rec, x.transpose() if order == "F" else x, (total(x.sizes),))
+    if order == "F":
+        x = x.transpose()
+    strides = x.strides_in_elements
+    if strides is not None and not is_contiguous(x.sizes, strides):
+        # a copy, though a reshape of equally spaced elements is a view
+        return rec.fresh(rec.nodes.reshape(x.node, (total(x.sizes),)))
+    return reshaped(rec, x, (total(x.sizes),))
 
 
 @implements(np.transpose, np.permute_dims)

@@ -1,0 +1,58 @@
+"""Backends: what runs a graph.
+
+A Graph enters; a `Compiled` leaves: a function of the graph's inputs and `sizes`, in order, that gives the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numstax.ir.graph import Graph
+from numstax.ir.reference import evaluate_graph
+from numstax.knobs import Knobs
+from numstax.pipeline import Region, compile_graph
+from numstax.runtime.host import Host
+from numstax.runtime.launch import launcher
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """`source` : the text of `call`, where it was generated."""
+
+    region: Region
+    call: Callable[..., tuple[object, ...]]
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """supports_symbolic_shapes : may a function that asks for sizes be compiled for all of them (10.4)?"""
+
+    compile: Callable[[Graph, Knobs, Host], Compiled]
+    supports_symbolic_shapes: bool
+
+
+def _cpu(graph: Graph, knobs: Knobs, host: Host) -> Compiled:
+    region = compile_graph(graph, knobs)
+    assert region.plan is not None
+    launch = launcher(region.plan, host)
+    return Compiled(region, launch.call, launch.source)
+
+
+def _reference(graph: Graph, knobs: Knobs, host: Host) -> Compiled:
+    """Runs the graph op by op with NumPy: nothing is compiled."""
+    count = len(graph.inputs)
+
+    def call(*given: Any) -> tuple[object, ...]:
+        inputs, sizes = given[:count], dict(zip(graph.sizes, given[count:], strict=True))
+        outputs, writes = evaluate_graph(graph, inputs, sizes)
+        for position, value in writes:
+            inputs[position][...] = value
+        return tuple(outputs)
+
+    return Compiled(Region(graph), call)
+
+
+BACKENDS = {"cpu": Backend(_cpu, True), "reference": Backend(_reference, False)}
