@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from numstax.errors import ConstraintError
+from numstax.errors import ConstraintError, Origin
 from numstax.ir.index import Index, Symbol, atoms, evaluate
 from numstax.trace.declared import Decision, Dim
 from numstax.trace.environment import Fact
@@ -106,18 +106,17 @@ def _intersection(a: Dim, b: Dim) -> Dim:
 
 
 def _error(violated: Iterable[tuple[Dim, Fact]], suggested: Iterable[Dim]) -> ConstraintError:
-    rows = {}
+    rows: dict[str, Origin | None] = {}
     for dim, fact in violated:
-        end = "inf)" if dim.max is None else f"{dim.max}]"
-        where = f"{dim.name} in [{dim.min}, {end}"
-        row = f"  - Not all values of {where} satisfy the guard {guard_text(fact)}, which the program was captured under"
+        values = f"{dim.name} in [{dim.min}, {'inf)' if dim.max is None else f'{dim.max}]'}"
+        row = f"Not all values of {values} satisfy the guard {guard_text(fact)}, which the program was captured under"
         rows.setdefault(row, fact.origin)
     names = ", ".join(dict.fromkeys(dim.name for dim, _ in violated))
     error = ConstraintError(
         "\n".join(
             (
                 f"Constraints violated ({names})! The captured program holds only for some of the declared sizes:",
-                *rows,
+                *(f"  - {row}" for row in rows),
                 "Suggested fixes:",
                 *(f"    {dim.name} = {dim!r}" for dim in suggested),
             )
@@ -125,7 +124,7 @@ def _error(violated: Iterable[tuple[Dim, Fact]], suggested: Iterable[Dim]) -> Co
     )
     for row, origin in rows.items():
         if origin is not None:
-            error.add_note(f"{row[4:]}: {origin}")
+            error.add_note(f"{row}: {origin}")
     return error
 
 

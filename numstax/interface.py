@@ -232,7 +232,7 @@ def _type_name(value: object) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def describe(value: object, name: str, dims: Mapping[int, Dim]) -> Input:
+def describe(value: Any, name: str, dims: Mapping[int, Dim]) -> Input:
     """The row for one part of the example."""
     if isinstance(value, np.ndarray):
         return ArrayInput.of(name, value, dims)
