@@ -231,10 +231,10 @@ class Guard:
 
     def failing(self, args: tuple, kwargs: dict) -> str:
         """The first condition that does not hold for these arguments, and the value that it saw."""
-        scope = {"args": args, "kwargs": kwargs}
+        scope: dict[str, Any] = {"args": args, "kwargs": kwargs}
         for condition in (self._call, *self.conditions):
             if not eval(condition, self.names, scope):
-                sizes = {k: v for k, v in scope.items() if re.search(rf"\b{k}\b", condition) and type(v) is int}
+                sizes = {k: v for k, v in scope.items() if isinstance(v, int) and re.search(rf"\b{k}\b", condition)}
                 if sizes:
                     return f"{condition}, where {', '.join(f'{k} = {v}' for k, v in sizes.items())}"
                 left = condition.split(" == ")[0].split(" is ")[0]

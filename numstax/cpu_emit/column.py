@@ -63,10 +63,16 @@ class Column:
         """Before a block of rows."""
 
     def update(self, body: BodyText) -> None:
-        self.text.line(f"{self.acc}[{self.lanes.at}] = {stored(self._next(body), self.compute)}")
+        self.update_all((body,))
 
-    def _next(self, body: BodyText) -> str:
-        return combine(self.effect.op, self.compute, self._read(self.acc, self.compute), self._value(body))
+    def update_all(self, bodies: Sequence[BodyText]) -> None:
+        """Several rows at once: they are combined with each other first."""
+        terms = [self._value(body) for body in bodies]
+        while len(terms) > 1:
+            pairs = zip(terms[::2], terms[1::2], strict=True)
+            terms = [self.text.assign("v", combine(self.effect.op, self.compute, a, b)) for a, b in pairs]
+        new = combine(self.effect.op, self.compute, self._read(self.acc, self.compute), terms[0])
+        self.text.line(f"{self.acc}[{self.lanes.at}] = {stored(new, self.compute)}")
 
     def _value(self, body: BodyText) -> str:
         k = self.effect.value
@@ -125,14 +131,6 @@ class SumColumn(Column):
 
     def begin_block(self) -> None:
         self._fill(self.acc, literal(0, self.compute))
-
-    def update_all(self, bodies: Sequence[BodyText]) -> None:
-        """Several rows at once: they are added to each other first."""
-        terms = [self._value(body) for body in bodies]
-        while len(terms) > 1:
-            terms = [f"({a} + {b})" for a, b in zip(terms[::2], terms[1::2], strict=True)]
-        at = self.lanes.at
-        self.text.line(f"{self.acc}[{at}] = {self.acc}[{at}] + {terms[0]}")
 
     def end_block(self) -> None:
         at = self.lanes.at

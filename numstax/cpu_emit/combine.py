@@ -37,8 +37,6 @@ def accumulate(op: str, dtype: np.dtype, a: str, b: str) -> str:
 
 def start(op: str, dtype: np.dtype) -> str:
     """The value that changes nothing."""
-    if dtypes.kind(dtype) == "c":
-        return literal(1 if op == "multiply" else 0, dtype)
     return literal(identity(op, dtype), dtype)
 
 

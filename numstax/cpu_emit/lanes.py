@@ -126,7 +126,7 @@ class _LaneLoops:
             c.finish()
 
     def _jammed(self, loop: Loop, columns: Sequence[Column], rows: Sequence[Axis], jam: int) -> None:
-        """Add `jam` rows to the accumulators in one pass over the lanes; rows left over one by one."""
+        """Combine `jam` rows with the accumulators in one pass over the lanes; rows left over one by one."""
         *around, last = rows
         names = [last.name, *(f"({last.name} + {k})" for k in range(1, jam))]
         full = last.stop
@@ -171,9 +171,7 @@ class _LaneLoops:
 
     def _effects(self, bodies: Sequence[BodyText], columns: Sequence[Column]) -> None:
         if len(bodies) > 1:
-            first = columns[0]
-            assert isinstance(first, SumColumn)
-            first.update_all(bodies)
+            columns[0].update_all(bodies)
             return
         remaining = iter(columns)
         for effect in bodies[0].loop.effects:

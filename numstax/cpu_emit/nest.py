@@ -218,7 +218,7 @@ class BodyText:
         if inline and isinstance(text, str):
             self._values[k] = text
             return False
-        if origin is not None:
+        if origin is not None and instr.op != "load":
             self.kernel.text.line(f"# {instr.op}: {PurePath(origin.file).name}:{origin.line}")
         self._values[k] = self.kernel.text.assign("v", text) if isinstance(text, str) else text()
         return True

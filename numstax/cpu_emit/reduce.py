@@ -202,16 +202,15 @@ class FirstPosition(Reduction):
         for name in self.at:
             self.text.line(f"{name} = 0")
 
-    def match(self, body: BodyText, found: str) -> None:
-        """Inside the winning block again: leave at the first element that is the best value."""
+    def match(self, body: BodyText, found: str, start: str) -> None:
+        """For each element of the winning block again: the smallest distance from `start` of the best value.
+        There is no early exit, so that the compiler makes vectors of it."""
         value = self._value(body)
         same = f"{value} == {self.best}"
         if dtypes.kind(self.dtype) == "f":
             same = f"({same}) | ({value} != {value})"
-        with self.text.block(f"if {same}"):
-            assert self.effect.position is not None
-            self.text.line(f"{found} = {body.offset(self.effect.position)}")
-            self.text.line("break")
+        place = self.text.assign("p", f"int32({body.axes[-1].name} - {start}) if {same} else int32({1 << 30})")
+        self.text.line(f"{found} = {place} if {place} < {found} else {found}")
 
     def finish_at(self, found: str) -> None:
         self._store(found)

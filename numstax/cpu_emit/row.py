@@ -172,8 +172,7 @@ class _RowLoop:
     def _find(self, copy: _Copy, r: FirstPosition) -> str:
         """The position of the first element with the best value, in the block where it was found."""
         last = self.axes[-1]
-        # without elements there is no position, and any other is smaller
-        found = self.text.assign("p", f"int64({(1 << 63) - 1})")
+        found = self.text.assign("p", f"int32({1 << 30})")
         at = dict(zip((a.name for a in self.axes[:-1]), r.at, strict=True))
         names: dict[Atom, str] = {a.var: at[a.name] for a in self.axes[:-1] if a.var is not None}
         start, stop = at.get(last.start, last.start), last.stop
@@ -183,8 +182,11 @@ class _RowLoop:
         body.enter(0)
         with self.text.block(body.axes[0].header):
             body.enter(1)
-            r.match(body, found)
-        return found
+            r.match(body, found, start)
+        assert last.var is not None
+        assert r.effect.position is not None
+        place = copy.kernel.copy({**names, last.var: f"({start} + {found})"})
+        return place.index(r.effect.position)
 
 
 def _longer_than_block(extent: Index) -> bool:

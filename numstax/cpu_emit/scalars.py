@@ -126,6 +126,33 @@ _FLOATS: dict[str, Callable[..., Value]] = {
     "maximum_nsz": lambda a, b: a.op("fmaximum_nsz", b),
     "minimum_nsz": lambda a, b: a.op("fminimum_nsz", b),
 }
+
+
+def _divided(a: Value, b: Value) -> tuple[Value, Value, Value]:
+    """Quotient towards zero, remainder, and the divisor used: 1 where division by b would trap."""
+    signed = a.dtype[0] == "i"
+    safe = where((b == 0) | (b == -1), 1, b) if signed else where(b == 0, 1, b)
+    quotient = a.op("sdiv" if signed else "udiv", safe)
+    return quotient, a - quotient * safe, safe
+
+
+def _floor_divide(a: Value, b: Value) -> Value:
+    quotient, rest, safe = _divided(a, b)
+    if a.dtype[0] == "u":
+        return where(b == 0, 0, quotient)
+    down = where((rest != 0) & ((rest ^ safe) < 0), quotient - 1, quotient)
+    return where(b == 0, 0, where(b == -1, 0 - a, down))
+
+
+def _remainder(a: Value, b: Value) -> Value:
+    """With the sign of the divisor.  By 0 and by -1 the rest is that of a division by 1: 0."""
+    _, rest, safe = _divided(a, b)
+    return rest if a.dtype[0] == "u" else where((rest != 0) & ((rest ^ safe) < 0), rest + safe, rest)
+
+
 _INTEGERS: dict[str, Callable[..., Value]] = {
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "fmod": lambda a, b: _divided(a, b)[1],
     "popcount": lambda x: x.op("ctpop"),
 }

@@ -84,8 +84,7 @@ _ARITHMETIC: dict[str, _Rows] = {
         "h": "({a} if ({a} <= {b}) | ({b} != {b}) else {b})",
     },
     "floor_divide": {
-        "i": "({t}({t}(0) - {a}) if {b} == -1 else {t}({a} // {b}) if {b} != 0 else {t}(0))",
-        "u": "({t}({a} // {b}) if {b} != 0 else {t}(0))",
+        "iu": "floor_divide_{s}({a}, {b})",
         "f": _DIVMOD
         + """\
 {r}q = floor_{s}({r}d)
@@ -94,17 +93,10 @@ if {r}d - {r}q > {t}(0.5):
 ({a} / {b} if {b} == 0 else {r}q if {r}d != 0 else copysign_{s}({t}(0), {a} / {b}))""",
     },
     "remainder": {
-        "i": "({t}({a} % {b}) if ({b} != 0) & ({b} != -1) else {t}(0))",
-        "u": "({t}({a} % {b}) if {b} != 0 else {t}(0))",
+        "iu": "remainder_{s}({a}, {b})",
         "f": _DIVMOD + "({r}m if ({r}m != 0) | ({b} == 0) else copysign_{s}({t}(0), {b}))",
     },
-    "fmod": {
-        "i": """\
-{r}m = {t}({a} % {b}) if ({b} != 0) & ({b} != -1) else {t}(0)
-({t}({r}m - {b}) if ({r}m != 0) & (({a} < 0) != ({b} < 0)) else {r}m)""",
-        "u": "({t}({a} % {b}) if {b} != 0 else {t}(0))",
-        "f": "fmod_{s}({a}, {b})",
-    },
+    "fmod": {"iuf": "fmod_{s}({a}, {b})"},
     "power": {
         "iu": """\
 {r}p, {r}x, {r}n = {t}(1), {a}, {b}

@@ -123,6 +123,8 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "add": lambda _, a, b: a + b,
     "sub": lambda _, a, b: a - b,
     "mul": lambda _, a, b: a * b,
+    "sdiv": lambda _, a, b: np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)),
+    "udiv": lambda _, a, b: a // b,
     "and": lambda _, a, b: a & b,
     "or": lambda _, a, b: a | b,
     "xor": lambda _, a, b: a ^ b,

@@ -266,7 +266,7 @@ _CONVERSIONS = {
 }
 _BUILDER = {
     **{op: op for op in ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "select")},
-    **{op: op for op in ("add", "sub", "mul", "shl", "lshr", "ashr", "xor")},
+    **{op: op for op in ("add", "sub", "mul", "sdiv", "udiv", "shl", "lshr", "ashr", "xor")},
     "and": "and_",
     "or": "or_",
     "not": "not_",

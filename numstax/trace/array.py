@@ -114,7 +114,7 @@ class TracedArray:
         if self.storage.read_only or not all(v.writeable for v in self.views):
             raise ReadOnlyError("assignment destination is read-only", user_origin(), "copy the array first")
         if self.storage.fixed:
-            raise UnsupportedOperationError(f"a write into {self.storage.fixed}", user_origin())
+            raise UnsupportedOperationError(f"a write into {self.storage.fixed} cannot be compiled", user_origin())
         nodes = self.recorder.nodes
         bases = [self.storage.node]
         for view in self.views:
@@ -196,7 +196,7 @@ class TracedArray:
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and hasattr(np.ndarray, name):
-            raise UnsupportedOperationError(f"ndarray.{name} of a traced array", user_origin())
+            raise UnsupportedOperationError(f"ndarray.{name} of a traced array cannot be compiled", user_origin())
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
@@ -213,7 +213,8 @@ class TracedArray:
         return known
 
     def __bool__(self) -> bool:
-        return bool(self.value("branch on the value", "use np.where, np.minimum or np.maximum for element choices"))
+        remedy = "choose elements with np.where, np.minimum or np.maximum; decide on values outside the function"
+        return bool(self.value("branch on the value", remedy))
 
     def __int__(self) -> int:
         return int(self.value("int() takes the value", "keep it an array: .astype(int)"))
@@ -228,19 +229,23 @@ class TracedArray:
         return operator.index(self.value("a size, index or loop bound is the value", "pass it as a Python int")[()])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self.value("conversion to numpy.ndarray needs the value").astype(dtype or self.dtype)
+        return self.value("conversion to numpy.ndarray needs the value", "convert it outside").astype(
+            dtype or self.dtype
+        )
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else repr(self)
+        if not spec:
+            return repr(self)
+        return format(self.value("formatting takes the value", "format the result outside")[()], spec)
 
     def item(self, *index: int) -> Any:
-        return self.value("item() takes the value").item(*index)
+        return self.value("item() takes the value", "index it: a[0]").item(*index)
 
     def tolist(self) -> Any:
-        return self.value("tolist() takes the values").tolist()
+        return self.value("tolist() takes the values", "call it outside, on the result").tolist()
 
     def tobytes(self) -> bytes:
-        return self.value("tobytes() takes the values").tobytes()
+        return self.value("tobytes() takes the values", "call it outside, on the result").tobytes()
 
     # --- items ------------------------------------------------------------------------------------
 
@@ -328,7 +333,9 @@ class TracedArray:
     def view(self, dtype: Any = None) -> TracedArray:
         target = self.dtype if dtype is None or dtype is np.ndarray else np.dtype(dtype)
         if target.itemsize != self.itemsize or not is_supported(target):
-            raise UnsupportedOperationError(f"ndarray.view({target}) of a {self.dtype} array", user_origin())
+            raise UnsupportedOperationError(
+                f"ndarray.view({target}) of a {self.dtype} array cannot be compiled", user_origin()
+            )
         if self.is_scalar:
             return self.recorder.fresh(self.recorder.nodes.bitcast(self.node, target), is_scalar=True)
         return self.derive(BitcastView(target))

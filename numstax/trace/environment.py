@@ -297,15 +297,18 @@ class ShapeEnvironment:
     def _narrow(self, fact: Fact) -> bool:
         """Put a fact about one symbol into its bounds."""
         terms = [(m, c) for m, c in fact.index.terms if m]
-        if len(terms) != 1 or len(terms[0][0]) != 1 or not isinstance(terms[0][0][0], Symbol):
+        symbol, coef = terms[0][0][0], terms[0][1]
+        if len(terms) != 1 or len(terms[0][0]) != 1 or not isinstance(symbol, Symbol):
             return False
-        (symbol,), coef = terms[0]
         limit = -dict(fact.index.terms).get((), 0)
         lo, hi = symbol.lo, symbol.hi
         if fact.relation == "!=":
-            if limit not in (coef * lo, None if hi is None else coef * hi):
+            if limit == coef * lo:
+                lo += 1
+            elif hi is not None and limit == coef * hi:
+                hi -= 1
+            else:
                 return False
-            lo, hi = (lo + 1, hi) if limit == coef * lo else (lo, hi - 1)
         elif coef > 0:
             lo = max(lo, -(-limit // coef))
         else:

@@ -26,8 +26,11 @@ def refusal(function: Callable[..., Any], reason: str | None) -> TraceError:
     """Why this function is not traced; reason None: the size of its result depends on values."""
     name = name_of(function)
     if reason is None:
-        return DataDependentError(f"the size of the result of {name} depends on the values of an array", user_origin())
-    return UnsupportedOperationError(f"{name} {reason}", user_origin())
+        return DataDependentError(
+            f"the size of the result of {name} depends on the values of an array", user_origin(),
+            "call it outside the compiled function and pass the result",
+        )  # fmt: skip
+    return UnsupportedOperationError(f"{name} {reason}", user_origin(), "call it outside the compiled function")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -41,7 +44,9 @@ def call(
     """Call `function` on example values now, and record the call.  `path` is its dotted name, if it has one."""
     name = path or name_of(function)
     if "out" in kwargs:
-        raise UnsupportedOperationError(f"{name}(out=...)", user_origin(), "assign the result: a[...] = f(x)")
+        raise UnsupportedOperationError(
+            f"{name}(out=...) cannot be compiled", user_origin(), "assign the result: a[...] = f(x)"
+        )
     arrays: list[Node] = []
     args_tree = tuple(_freeze(rec, a, arrays) for a in args)
     kwargs_tree = tuple((k, _freeze(rec, v, arrays)) for k, v in sorted(kwargs.items()))
@@ -54,7 +59,7 @@ def call(
         raise
     parts = result if isinstance(result, tuple) else (result,)
     if not parts or not all(isinstance(p, np.ndarray | np.generic) and dtypes.is_supported(p.dtype) for p in parts):
-        raise UnsupportedOperationError(f"{name} gives {type(result).__name__}", user_origin())
+        raise UnsupportedOperationError(f"{name} gives {type(result).__name__}, not arrays", user_origin())
     results = tuple((tuple(map(size_of, p.shape)), p.dtype) for p in parts)
     reference = _dotted(function, name)
     node = rec.nodes.make(
@@ -90,7 +95,7 @@ def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
         hash(value)
     except TypeError:
         raise UnsupportedOperationError(
-            f"an argument of type {type(value).__name__} to a library function", user_origin()
+            f"an argument of type {type(value).__name__} to a library function cannot be compiled", user_origin()
         ) from None
     return value
 

@@ -128,7 +128,7 @@ def _item(rec: Recorder, part: object) -> list[_Item]:
     if type(part) in (int, Size):
         return [_Item("int", part)]
     if isinstance(part, bool | np.bool_):
-        raise UnsupportedOperationError("indexing with a single boolean", user_origin())
+        raise UnsupportedOperationError("indexing with a single boolean cannot be compiled", user_origin())
     if isinstance(part, TracedArray):
         return _array_item(rec, part)
     if isinstance(part, list | tuple) and not part:

@@ -44,6 +44,10 @@ class Nodes:
             )  # fmt: skip
         return self._builder.node(op, tuple(args), shape, dtype, origin, **attrs)
 
+    def input(self, position: int, shape: Shape, dtype: np.dtype) -> Node:
+        """An input; it comes from the caller, not from a line of the function."""
+        return self._builder.node("input", (), shape, dtype, None, position=position)
+
     def constant(self, value: object, dtype: np.dtype) -> Node:
         return self.make("constant", (), (), dtype, value=Literal.of(value, dtype))
 

@@ -110,9 +110,13 @@ class Rebinder:
 
     def _array(self, value: np.ndarray, name: str, getter: Getter) -> TracedArray:
         if type(value) not in (np.ndarray, np.memmap):
-            raise UnsupportedOperationError(f"the captured {type(value).__name__} {name!r}", user_origin())
+            raise UnsupportedOperationError(
+                f"the captured {type(value).__name__} {name!r} cannot be compiled", user_origin()
+            )
         if not value.dtype.isnative or not value.flags.aligned:
-            raise UnsupportedOperationError(f"the captured array {name!r} in foreign byte order", user_origin())
+            raise UnsupportedOperationError(
+                f"the captured array {name!r} is not in native byte order or not aligned", user_origin()
+            )
         handle = self.rec.input(value, name)
         position = len(self.rec.inputs) - 1
         self.captures.getters[position] = getter
@@ -173,7 +177,9 @@ class Rebinder:
                 self.captures.watch(getter, held)
             new.cell_contents = self.value(held, name, getter)
         defaults = function.__defaults__ or ()
-        copy.__defaults__ = tuple(self.value(v, "default", always(v)) for v in defaults) or None
+        positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+        named = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+        copy.__defaults__ = tuple(self.value(v, name, always(v)) for name, v in named) or None
         words = function.__kwdefaults__ or {}
         copy.__kwdefaults__ = {k: self.value(v, k, always(v)) for k, v in words.items()} or None
         self._give_attributes(function, copy)
@@ -252,7 +258,9 @@ class Rebinder:
         if isinstance(value, dict):
             made: Any = {k: self.value(v, f"{name}[{k!r}]", item(getter, k)) for k, v in value.items()}
             if type(value) is not dict:
-                raise UnsupportedOperationError(f"the outside {type(value).__name__} {name!r}", user_origin())
+                raise UnsupportedOperationError(
+                    f"the captured {type(value).__name__} {name!r} cannot be compiled", user_origin()
+                )
             before = [*made.items()]
             self._copies.append((name, lambda: [*made.items()], lambda: before))
             return made
@@ -260,7 +268,9 @@ class Rebinder:
         if isinstance(value, tuple):
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if type(value) is not list:
-            raise UnsupportedOperationError(f"the outside {type(value).__name__} {name!r}", user_origin())
+            raise UnsupportedOperationError(
+                f"the captured {type(value).__name__} {name!r} cannot be compiled", user_origin()
+            )
         given = list(items)
         self._copies.append((name, lambda: items, lambda: given))
         return items
@@ -271,7 +281,7 @@ class Rebinder:
         own = getattr(value, "__dict__", None)
         if own is None or type(cls) is not type or hasattr(cls, "__getattr__") or contains_random(value):
             raise UnsupportedOperationError(
-                f"{name!r} of type {cls.__module__}.{cls.__name__} in a traced function", user_origin(),
+                f"{name!r} of type {cls.__module__}.{cls.__name__} cannot be compiled", user_origin(),
                 "pass what is needed of it as arguments",
             )  # fmt: skip
         read: dict[str, Any] = {}

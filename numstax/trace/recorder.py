@@ -67,7 +67,7 @@ class Recorder:
         shape, strides = (self.shapes if symbolic else ShapeEnvironment()).layout(array.shape, steps, name)
         self.inputs.append(InputSpec("scalar" if is_scalar else "array", array.dtype, shape, strides, name))
         self.examples.append(array)
-        node = self.nodes.make("input", (), shape, array.dtype, position=position)
+        node = self.nodes.input(position, shape, array.dtype)
         fixed = "an array whose elements overlap in memory" if may_overlap(array.shape, steps) else ""
         storage = Storage(node, position, not array.flags.writeable, fixed)
         self.storages.append(storage)
@@ -121,8 +121,10 @@ class Recorder:
             return self.call(np.stack, ([self.lift(v) for v in value],), {})
         array = np.asarray(value)
         if not dtypes.is_supported(array.dtype.newbyteorder("=")):
-            what = f"{type(value).__name__} as an operand" if array.dtype.kind == "O" else f"dtype {array.dtype}"
-            raise UnsupportedArgumentError(f"{what} cannot be compiled", user_origin())
+            what = type(value).__name__ if array.dtype.kind == "O" else f"array of dtype {array.dtype}"
+            raise UnsupportedArgumentError(
+                f"an operand of type {what} cannot be compiled", user_origin(), "use arrays and numbers as operands"
+            )
         return self.constant_array(array)
 
     def known(self, node: Node) -> np.ndarray | None:

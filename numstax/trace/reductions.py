@@ -90,7 +90,9 @@ def _complex_order(
 ) -> TracedArray:
     """Maximum and minimum of complex numbers (lexicographic)."""
     if initial is not None or where is not True:
-        raise UnsupportedOperationError(f"{op}.reduce of complex numbers with initial or where", user_origin())
+        raise UnsupportedOperationError(
+            f"{op}.reduce of complex numbers with initial or where cannot be compiled", user_origin()
+        )
     function = getattr(np, op).reduce
     kwargs = {"axis": tuple(axis) if isinstance(axis, list) else axis, "keepdims": keepdims}
     return extern.call(rec, function, (x,), kwargs, f"numpy.{op}.reduce")

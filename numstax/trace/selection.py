@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numstax.errors import CastError, DataDependentError
+from numstax.errors import CastError, DataDependentError, Origin
 from numstax.ir.graph import Node
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
@@ -44,13 +44,14 @@ def _method(function: Callable[..., Any]) -> Method:
 
 
 class Selection:
-    """`full` : new memory with all elements; `mask` covers its leading axes."""
+    """`full` : new memory with all elements; `mask` covers its leading axes; `origin` : the line that selects."""
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("full", "mask", "recorder")
+    __slots__ = ("full", "mask", "origin", "recorder")
 
     def __init__(self, recorder: Recorder, full: TracedArray, mask: TracedArray) -> None:
         self.recorder, self.full, self.mask = recorder, full, mask
+        self.origin = user_origin()
 
     def same_places(self, mask: Node) -> bool:
         return self.mask.node is mask
@@ -127,10 +128,11 @@ class Selection:
     sum, prod, mean, var, std, any, all = (_method(function) for function in _REDUCTIONS)
 
 
-def size_unknown() -> DataDependentError:
+def size_unknown(origin: Origin | None = None) -> DataDependentError:
+    """`origin` : the line to blame; default: the current one."""
     return DataDependentError(
         "boolean-mask indexing gives a size that depends on the values of an array",
-        user_origin(),
+        origin or user_origin(),
         "keep the full size: np.where(mask, a, 0)",
     )
 

@@ -144,7 +144,7 @@ class Size:
 
     __ge__, __gt__ = _comparison(">=", 1, 0), _comparison(">=", 1, -1)
     __le__, __lt__ = _comparison(">=", -1, 0), _comparison(">=", -1, -1)
-    __eq__, __ne__ = _comparison("==", 1, 0), _comparison("!=", 1, 0)  # type: ignore[assignment]
+    __eq__, __ne__ = _comparison("==", 1, 0), _comparison("!=", 1, 0)
 
     def _compare_float(self, relation: str, sign: int, shift: int, other: float) -> Any:
         if not math.isfinite(other):
@@ -186,13 +186,13 @@ class Size:
             return self.recorder.operator("power", self.recorder.lift(self), exponent)
         return pow(int(self), exponent, modulus)
 
-    __index__, __int__, __hash__ = _number("__index__"), _number("__int__"), _number("__hash__")  # type: ignore[assignment]
-    __float__, __complex__, __str__ = _number("__float__"), _number("__complex__"), _number("__str__")  # type: ignore[assignment]
+    __index__, __int__, __hash__ = _number("__index__"), _number("__int__"), _number("__hash__")
+    __float__, __complex__, __str__ = _number("__float__"), _number("__complex__"), _number("__str__")
     __rpow__, __lshift__, __rlshift__ = _number("__rpow__"), _number("__lshift__"), _number("__rlshift__")
     __rshift__, __rrshift__ = _number("__rshift__"), _number("__rrshift__")
     __and__, __rand__, __or__, __ror__ = (_number(f"__{op}__") for op in ("and", "rand", "or", "ror"))
     __xor__, __rxor__, __invert__ = _number("__xor__"), _number("__rxor__"), _number("__invert__")
-    __format__ = _number("__format__")  # type: ignore[assignment]
+    __format__ = _number("__format__")
 
     @property
     def real(self) -> Any:

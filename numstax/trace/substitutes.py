@@ -135,7 +135,7 @@ def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callab
         values = [v for v in args if isinstance(v, TracedArray | int | float | np.generic)]
         if kwargs or len(args) < 2 or len(values) < len(args) or not any(type(v) is TracedArray for v in args):
             return original(*args, **kwargs)
-        values = [rec.lift(v) if type(v) is Size else v for v in values]
+        values = [rec.lift(v) if isinstance(v, Size) else v for v in values]
         kinds = {v.weak if isinstance(v, TracedArray) and v.weak else getattr(v, "dtype", type(v)) for v in values}
         if len(kinds) > 1 or any(np.ndim(v) for v in values):
             return original(*args)

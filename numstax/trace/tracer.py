@@ -75,8 +75,13 @@ def trace(
     words = {k: v if k in static else arguments.take(v, k) for k, v in kwargs.items()}
     rebound = rebinder.value(function, getattr(function, "__name__", "function"), lambda: function)
     result = rebound(*handles, **words)
-    if isinstance(result, types.GeneratorType):
-        raise UnsupportedOperationError("a generator function")
+    if isinstance(result, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
+        if isinstance(result, types.CoroutineType):
+            result.close()
+        kind = type(result).__name__.replace("_", " ")
+        raise UnsupportedOperationError(
+            f"a function that returns a {kind} cannot be compiled", None, "compile the functions it calls"
+        )
     rebinder.check_unchanged()
     changed = arguments.changed()
     if changed is not None:
@@ -105,7 +110,7 @@ class Outputs:
     def leaf(self, value: Any) -> Leaf | None:
         """An output for a traced value or an array made while tracing."""
         if isinstance(value, Selection):
-            raise size_unknown()
+            raise size_unknown(value.origin)
         if type(value) is Size:
             value = self._rec.lift(value)
         if isinstance(value, np.ndarray) and not isinstance(value, TracedArray):

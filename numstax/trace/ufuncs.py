@@ -104,7 +104,9 @@ def _call(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[st
     casting = kwargs.get("casting", "same_kind")
     unknown = kwargs.keys() - _IGNORED
     if unknown:
-        raise UnsupportedOperationError(f"{ufunc.__name__}({', '.join(sorted(unknown))}=...)", user_origin())
+        raise UnsupportedOperationError(
+            f"{ufunc.__name__}({', '.join(sorted(unknown))}=...) cannot be compiled", user_origin()
+        )
     results = _compute(rec, ufunc, inputs, None if dtype is None else np.dtype(dtype))
     if where is True and all(o is None for o in outs):
         return results
@@ -130,7 +132,9 @@ def _scipy(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     special = sys.modules.get("scipy.special")
     name = ufunc.__name__
     if getattr(special, name, None) is not ufunc:
-        raise UnsupportedOperationError(f"the ufunc {name!r}", user_origin(), "use a NumPy or SciPy ufunc")
+        raise UnsupportedOperationError(
+            f"the ufunc {name!r} cannot be compiled", user_origin(), "use a NumPy or SciPy ufunc"
+        )
     operands = [elementwise.operand(rec, x) for x in inputs]
     *found, result = ufunc.resolve_dtypes((*map(elementwise.type_of, operands), *[None] * ufunc.nout))[: ufunc.nin + 1]
     if name in ops.ELEMENTWISE and ufunc.nout == 1 and result in (dtypes.FLOAT32, dtypes.FLOAT64):
@@ -186,6 +190,8 @@ def _at(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
     """ufunc.at: repeated indices count each time."""
     target = inputs[0]
     if not isinstance(target, TracedArray):
-        raise UnsupportedOperationError("ufunc.at on an array from outside the traced function", user_origin())
+        raise UnsupportedOperationError(
+            "ufunc.at on an array from outside the traced function cannot be compiled", user_origin()
+        )
     args = (ufunc, target, encode_key(rec, inputs[1]), *inputs[2:])
     target.put(extern.call(rec, host.ufunc_at, args, {}).node)

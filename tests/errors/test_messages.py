@@ -197,7 +197,25 @@ def sizes_by_value(x):
     return np.zeros(int(abs(x).sum()))
 
 
-@pytest.mark.parametrize("function", [branches, converts, sizes_by_value], ids=lambda f: f.__name__)
+def selects(x):
+    return x[x > 0]
+
+
+def formats(x):
+    return f"{x[0, 0]:.2f}"
+
+
+def finds(x):
+    return np.where(x > 0)
+
+
+def counts(x):
+    return np.unique(x)
+
+
+@pytest.mark.parametrize(
+    "function", [branches, converts, sizes_by_value, selects, formats, finds, counts], ids=lambda f: f.__name__
+)
 def test_values_that_decide(function: Callable[..., object]) -> None:
     message = failure(errors.DataDependentError, function, X)
     assert here(function) in message
@@ -239,6 +257,36 @@ def test_traced_values_that_escape_are_named() -> None:
     with pytest.warns(errors.NumstaxWarning, match="'kept'"):
         numstax.jit(f)(X)
     np.testing.assert_array_equal(kept[0], X + 1)
+
+
+def test_a_changed_default_is_named() -> None:
+    def f(x, kept=[]):
+        kept.append(x)
+        return x
+
+    assert "'kept'" in failure(errors.SideEffectError, f, X)
+
+
+def generates(x):
+    yield x
+
+
+async def awaits(x):
+    return x
+
+
+@pytest.mark.parametrize("function", [generates, awaits], ids=lambda f: f.__name__)
+def test_generators_and_coroutines_are_refused(function: Callable[..., object]) -> None:
+    assert "remedy" in failure(errors.UnsupportedOperationError, function, X)
+
+
+def test_operands_that_are_no_arrays() -> None:
+    def f(x):
+        return x + "text"
+
+    message = failure(errors.UnsupportedArgumentError, f, X)
+    assert here(f) in message
+    assert "array of dtype <U4" in message
 
 
 def test_errors_of_the_users_own_code_pass_through() -> None:

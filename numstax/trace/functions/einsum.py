@@ -28,7 +28,9 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 @implements(np.einsum)
 def einsum(rec: Recorder, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None) -> TracedArray:
     if not isinstance(operands[0], str):
-        raise UnsupportedOperationError("einsum with lists of subscripts", user_origin(), "use a subscript string")
+        raise UnsupportedOperationError(
+            "einsum with lists of subscripts cannot be compiled", user_origin(), "use a subscript string"
+        )
     arrays = [rec.lift(x) for x in operands[1:]]
     inputs, result = _parse(operands[0], arrays)
     kind = ops.result_type(*(type_of(x) for x in arrays)) if dtype is None else np.dtype(dtype)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @implements(np.where)
 def where(rec: Recorder, condition: Any, *choices: Any) -> TracedArray:
     if len(choices) != 2:
-        raise DataDependentError("the size of the result of where(mask) depends on the values", user_origin())
+        raise DataDependentError(
+            "the size of the result of where(mask) depends on the values of an array", user_origin(),
+            "keep the full size: np.where(mask, a, b)",
+        )  # fmt: skip
     chosen = rec.elementwise("where", rec.lift(condition) != 0 if not _is_bool(rec, condition) else condition, *choices)
     return rec.laid_out(chosen.node, chosen.strides_in_elements)
 
