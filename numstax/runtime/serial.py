@@ -91,8 +91,8 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 
 def _import_path(value: Any) -> list[str]:
     """Module and name under which `value` is found."""
-    module: str = getattr(value, "__module__", None) or "numpy"
-    name: str = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    module: str = getattr(value, "__module__", "") or "numpy"
+    name: str = getattr(value, "__qualname__", "") or getattr(value, "__name__", "")
     try:
         if _imported(module, name) is value:
             return [module, name]
