@@ -192,7 +192,7 @@ class Jitted:
             raise TraceError("an argument that is written is not in native byte order or not aligned")
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
-            guard.require("holds()", holds=traced.holds)
+            guard.require("outside_unchanged()", outside_unchanged=traced.holds)
         if (self._backend or knobs.backend) == "reference":
             region, source, call = Region(graph), "", reference(graph)
         else:
