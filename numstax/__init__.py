@@ -1,5 +1,6 @@
 """numstax compiles NumPy functions to fused, parallel loops.  Start with `jit`."""
 
+from numstax.check import check
 from numstax.errors import NumstaxError, NumstaxWarning
 from numstax.explain import Explanation, explain
 from numstax.export import export
@@ -14,6 +15,7 @@ __all__ = [
     "Jitted",
     "NumstaxError",
     "NumstaxWarning",
+    "check",
     "explain",
     "export",
     "get_num_threads",

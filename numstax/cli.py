@@ -11,6 +11,7 @@ import ast
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -39,8 +40,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     try:
         options.run(options)
+        sys.stdout.flush()
     except (UsageError, NumstaxError) as error:
         parser.exit(2, f"numstax: error: {error}\n")
+    except BrokenPipeError:  # the reader, `head` for example, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

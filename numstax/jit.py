@@ -213,7 +213,7 @@ class Jitted:
             raise TraceError("an argument that is written is not in native byte order or not aligned")
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
-            guard.require("holds()", holds=traced.holds)
+            guard.require("outside_unchanged()", outside_unchanged=traced.holds)
         compiled = backend.compile(graph, knobs, host)
         self.compile_count += 1
         arguments = ", ".join((*inputs, *graph.sizes))

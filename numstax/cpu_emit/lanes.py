@@ -137,17 +137,21 @@ class _LaneLoops:
             BodyText(self.kernel, loop, [*around, Axis(last.var, name, last.start, full, str(jam)), self.axis()])
             for name in names
         ]
+        bodies = list(together)
+        if not even:
+            rest = Axis(last.var, last.name, full, last.stop)
+            bodies.append(BodyText(self.kernel, loop, [*around, rest, self.axis()]))
         with ExitStack() as stack:
-            for axis in around:
+            for depth, axis in enumerate(around):
+                for body in bodies:
+                    body.enter(depth)
                 stack.enter_context(self.text.block(axis.header))
             for c in columns:
                 c.begin_block()
             if not even:
                 self.text.line(f"{full} = {last.start} + ({last.stop} - {last.start})//{jam}*{jam}")
             self._nest(together, columns, len(around), block=())
-            if not even:
-                rest = Axis(last.var, last.name, full, last.stop)
-                left = BodyText(self.kernel, loop, [*around, rest, self.axis()])
+            for left in bodies[jam:]:
                 self._nest([left], columns, len(around), block=())
             for c in columns:
                 c.end_block()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from numstax.errors import OutOfBoundsError, VerifyError
+from numstax.errors import OutOfBoundsError, SizeError, VerifyError
 from numstax.ir.graph import Arg, Graph, Literal, Node, Output
 from numstax.ir.index import ONE, Index, IndexLike, Quotient, Ref, Remainder, Var
 from numstax.ir.loops import Buffer, BufferView, Extern, Instr, Kernel, Loop, Reduce, Scan, Schedule, Store
@@ -37,15 +37,23 @@ def evaluate_graph(graph: Graph, inputs: Sequence[Array], symbols: Symbols) -> t
     """
     arguments = [np.asarray(x) for x in inputs]
     values: dict[Node, Any] = {}
+    symbols = dict(symbols)
     evaluate_nodes(graph.nodes(), values, arguments, symbols)
+    for kind, a, b, message in graph.asserts:
+        left, right = size_value(a, symbols), size_value(b, symbols)
+        if not (left == right if kind == "eq" else left <= right):
+            raise SizeError(f"{message}: {a} is {left}, {b} is {right}")
     outputs: list[Any] = []
     for out in graph.outputs:
         outputs.append(_output(out, values, arguments, outputs, symbols))
     return outputs, [(position, np.array(values[node])) for position, node in graph.writes]
 
 
-def evaluate_nodes(nodes: Iterable[Node], values: dict[Node, Any], inputs: Sequence[Array], symbols: Symbols) -> None:
-    """Add to `values` those of the nodes, given in topological order, that it lacks."""
+def evaluate_nodes(
+    nodes: Iterable[Node], values: dict[Node, Any], inputs: Sequence[Array], symbols: dict[str, int]
+) -> None:
+    """Add to `values` those of the nodes, given in topological order, that it lacks; and to `symbols` the sizes of
+    results of library functions that are symbols."""
     with np.errstate(all="ignore"):
         for node in nodes:
             if node not in values:
@@ -66,12 +74,16 @@ def _output(
     return view
 
 
-def _checked(node: Node, value: Any, symbols: Symbols) -> Any:
+def _checked(node: Node, value: Any, symbols: dict[str, int]) -> Any:
     """The value, which must be what the node promises."""
     if node.op == "extern":
         expected, got = node.attr("results"), value
         if len(got) != len(expected):
             raise VerifyError(f"{node.attr('function')} gave {len(got)} results", node.origin)
+        for (shape, _), array in zip(expected, got, strict=True):
+            for size, n in zip(shape, array.shape, strict=False):
+                if str(size).isidentifier():
+                    symbols.setdefault(str(size), n)
     else:
         expected, got = ((node.shape, node.dtype),), (value,)
     for (shape, dtype), array in zip(expected, got, strict=True):

@@ -95,9 +95,8 @@ class _Fuser:
         joined = join(a, b, self.fresh)
         if joined is None:
             return "different iteration spaces"
-        name = crossing(joined.first, joined.second, joined.outer)
-        if name is not None:
-            return f"{name} is exchanged between different points of the iteration space"
+        if crossing(joined.first, joined.second, joined.outer) is not None:
+            return "elements are exchanged between different points of the iteration space"
         if not self._pays(joined):
             return "nothing of size is read or written by both"
         loops = jam(joined.first, joined.second, self.fresh)

@@ -207,6 +207,8 @@ def _plain(detail: object) -> object:
     if isinstance(detail, tuple | list):
         items = map(_plain, detail)
         return list(items) if isinstance(detail, list) else tuple(items)
+    if isinstance(detail, slice):
+        return slice(*map(_plain, (detail.start, detail.stop, detail.step)))
     return detail
 
 

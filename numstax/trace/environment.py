@@ -282,7 +282,9 @@ class ShapeEnvironment:
         """The user says so: checked at run time where it is about data, else here.  Raises AssertionError."""
         index = self.resolve(index)
         answer = self.known(relation, index)
-        if answer is None and not self.has_hint(index):
+        if answer is None and relation == "!=" and self.known(">=", index):
+            relation, index = ">=", index - 1
+        if answer is None and not self.has_hint(index) and relation != "!=":
             kind = "eq" if relation == "==" else "le"
             self.asserts.append((kind, ZERO, index, message))
             self._learn(Fact(relation, index, guarded=False))

@@ -14,9 +14,11 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import DataDependentError, TraceError, UnsupportedOperationError
 from numstax.ir.graph import Arg, Literal, Node
+from numstax.ir.index import Index, evaluate
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
-from numstax.trace.sizes import size_of
+from numstax.trace.extern_shapes import result_shapes
+from numstax.trace.sizes import Size, size_of
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -53,14 +55,17 @@ def call(
     examples = [rec.example(n) for n in arrays]
     try:
         with np.errstate(all="ignore"):
-            result = function(*_thaw(args_tree, examples), **{k: _thaw(v, examples) for k, v in kwargs_tree})
+            given, words = (_thaw(tree, examples, rec.shapes.values) for tree in (args_tree, kwargs_tree))
+            result = function(*given, **dict(words))
     except Exception as error:
         error.add_note(f"  at {user_origin()}, in {name}")
         raise
     parts = result if isinstance(result, tuple) else (result,)
     if not parts or not all(isinstance(p, np.ndarray | np.generic) and dtypes.is_supported(p.dtype) for p in parts):
         raise UnsupportedOperationError(f"{name} gives {type(result).__name__}, not arrays", user_origin())
-    results = tuple((tuple(map(size_of, p.shape)), p.dtype) for p in parts)
+    plain = not kwargs and len(args) == len(arrays)
+    shapes = result_shapes(rec, function, arrays, plain, parts)
+    results = tuple((shape, p.dtype) for shape, p in zip(shapes, parts, strict=True))
     reference = _dotted(function, name)
     node = rec.nodes.make(
         "extern", arrays, results[0][0], results[0][1],
@@ -91,6 +96,9 @@ def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
         return tuple(_freeze(rec, item, arrays) for item in value)
     if isinstance(value, np.generic):
         return Literal.of(value)
+    if isinstance(value, Size | Index):
+        size = rec.shapes.resolve(size_of(value))
+        return size if size.value is None else size.value
     try:
         hash(value)
     except TypeError:
@@ -100,10 +108,12 @@ def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
     return value
 
 
-def _thaw(tree: object, examples: Sequence[np.ndarray]) -> Any:
+def _thaw(tree: object, examples: Sequence[np.ndarray], sizes: Mapping[str, int]) -> Any:
     if isinstance(tree, Arg):
         value = examples[tree.k]
         return value.copy() if value.ndim else value[()]
     if isinstance(tree, tuple):
-        return tuple(_thaw(item, examples) for item in tree)
+        return tuple(_thaw(item, examples, sizes) for item in tree)
+    if isinstance(tree, Index):
+        return evaluate(tree, sizes)
     return tree.value if isinstance(tree, Literal) else tree

@@ -19,6 +19,7 @@ from numstax.ir.reference import evaluate_nodes
 from numstax.trace import elementwise, extern, indexing, ufuncs
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.environment import ShapeEnvironment
+from numstax.trace.extern_shapes import SELECTING
 from numstax.trace.layout import Strides, may_overlap
 from numstax.trace.nodes import Nodes
 from numstax.trace.origin import user_origin
@@ -185,7 +186,8 @@ class Recorder:
         handler = HANDLERS.get(function)
         if handler is not None and handler.keywords >= kwargs.keys():
             return handler.run(self, *args, **kwargs)
-        if function in REFUSED or function in DATA_DEPENDENT:
+        sized = self.shapes.mode and function in SELECTING and not kwargs and len(args) == 1
+        if not sized and (function in REFUSED or function in DATA_DEPENDENT):
             raise extern.refusal(function, REFUSED.get(function))
         return extern.call(self, function, args, kwargs)
 

@@ -171,3 +171,21 @@ def test_layouts(name: str) -> None:
 @pytest.mark.parametrize("shape", [(3, 1), (1, 3), (5, 1000), (3, 70000), (70000, 3)])
 def test_softmax_shapes(shape: tuple[int, ...]) -> None:
     check(SEVERAL["softmax"], normal(shape) * 3, ulps=32)
+
+
+CONSTANT_DOWN_COLUMNS: dict[str, Callable[..., object]] = {
+    "constant": lambda x, s: np.full(x.shape, 2.5, "f4").mean(0),
+    "number": lambda x, s: (x * 2).sum(0),
+    "scalar": lambda x, s: (x * s).sum(0),
+    "row": lambda x, s: (x * 0 + x[0]).sum(0),
+    "element": lambda x, s: (x * x[0, 0]).sum(0),
+    "two axes": lambda x, s: (x.reshape(len(x), 2, -1) * s).sum((0, 1)),
+    "outer axis": lambda x, s: (x.reshape(len(x), 2, -1) * x[:, 0][:, None, None]).sum((0, 1)),
+}
+
+
+@pytest.mark.parametrize("rows", [128, 129, 300, 511])
+@pytest.mark.parametrize("name", CONSTANT_DOWN_COLUMNS)
+def test_sums_down_columns_of_what_does_not_vary(name: str, rows: int) -> None:
+    x = np.random.default_rng(rows).integers(-8, 9, (rows, 66)).astype("f4")
+    check(CONSTANT_DOWN_COLUMNS[name], x, np.float32(3))

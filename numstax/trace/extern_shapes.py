@@ -1,0 +1,54 @@
+"""Shapes of what library functions give, where sizes are symbols.
+
+A call with example values has been made; enter its arguments and results.  Leaves the shape of each result: that
+of an argument for functions known to keep it, sizes of their own for functions whose result depends on values;
+for all other functions the sizes of the arguments become numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax.ir.graph import Node
+from numstax.trace import host
+from numstax.trace.sizes import Shape, size_of, total
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+SELECTING = (np.nonzero, np.flatnonzero, np.argwhere, np.unique)
+"""Functions of one array whose results have at most as many entries along axis 0 as the array has elements."""
+
+_KEEPING: dict[Any, int] = {
+    **dict.fromkeys((np.sort, np.argsort, np.partition, np.argpartition, np.linalg.inv, np.linalg.cholesky), 0),
+    **dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.fftshift, np.fft.ifftshift, np.gradient, np.unwrap), 0),
+    **dict.fromkeys((np.interp, np.digitize, np.isin, np.choose), 0),
+    **dict.fromkeys((host.setitem, host.ufunc_at, host.put, host.put_along_axis, host.fill_diagonal), 0),
+    host.where_assign: 0,
+    np.searchsorted: 1,
+    np.linalg.solve: 1,
+}
+"""Function -> number of the array argument whose shape the results have."""
+
+
+def result_shapes(
+    rec: Recorder, function: Callable[..., Any], arrays: Sequence[Node], plain: bool, results: Sequence[Any]
+) -> tuple[Shape, ...]:
+    """`plain`: called with the arrays alone."""
+    sizes = tuple(tuple(map(size_of, r.shape)) for r in results)
+    if not rec.shapes.mode:
+        return sizes
+    if plain and function in SELECTING and len(arrays) == 1:
+        count = rec.shapes.unbacked(results[0].shape[0], total(arrays[0].shape))
+        return tuple((count, *map(size_of, r.shape[1:])) for r in results)
+    place = _KEEPING.get(function)
+    if place is not None and place < len(arrays):
+        kept = arrays[place].shape
+        if all(r.shape == rec.example(arrays[place]).shape for r in results):
+            return (kept,) * len(results)
+    for node in arrays:
+        rec.shapes.numbers(node.shape)
+    return sizes
