@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from numstax.errors import DimensionError
-from numstax.ir.index import ONE, Index, IndexLike, Symbol, as_index, atoms
+from numstax.ir.index import ONE, Index, IndexLike, Remainder, Symbol, as_index, atoms
 from numstax.trace.environment import Fact, ShapeEnvironment
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape
@@ -102,6 +102,10 @@ class DeclaredShapes(ShapeEnvironment):
             super()._learn(fact)
         finally:
             self._concluding = outer
+
+    def _split(self, remainder: Remainder, rest: int) -> bool:
+        """Decisions are to be about Dims, so no symbol is made for a quotient."""
+        return False
 
     def _record(self, fact: Fact) -> None:
         if fact.guarded and not self._concluding:
