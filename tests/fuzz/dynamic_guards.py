@@ -126,8 +126,8 @@ def outcome(function: Callable[..., object], arguments: tuple[object, ...]) -> t
             return "value", function(*copies), copies
     except TraceError:
         raise
-    except (ValueError, IndexError, TypeError, ZeroDivisionError):
-        return "error", None, None
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        return "error", repr(error), None
 
 
 def check(program: Program, calls: int) -> str:
