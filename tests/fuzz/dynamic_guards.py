@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -168,7 +169,7 @@ def main() -> None:
         if wrong:
             raise SystemExit(f"seed {options.seed + count}:\n{wrong}")
         count += 1
-    print(f"{count} programs from seed {options.seed}: no wrong answer")
+    sys.stdout.write(f"{count} programs from seed {options.seed}: no wrong answer\n")
 
 
 if __name__ == "__main__":
