@@ -117,6 +117,9 @@ class Jitted:
         except CannotRunError:
             return self.__wrapped__(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<numstax.jit of {self.__name__}>"
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
