@@ -35,6 +35,9 @@ def main(argv: list[str] | None = None) -> None:
     builders = {OURS: peers.numstax_jit, "numpy": peers.numpy_plain}
     builders |= {name: peers.PEERS[name] for name in options.peers}
     works = [w for w in W.table(options.quick) if not options.only or w.name in options.only]
+    if not works:
+        parser.error(f"rows are {', '.join(dict.fromkeys(w.name for w in W.table(options.quick)))}")
+    builders = {name: build for name, build in builders.items() if _is_installed(name, build, works[0])}
     rows = []
     for work in works:
         row = measure(work, builders, options.threads, rounds, 0.03 if options.quick else 0.1)
@@ -44,6 +47,17 @@ def main(argv: list[str] | None = None) -> None:
     _summary(rows, list(builders))
     if options.name:
         print(timing.record(options.name, rows, threads=options.threads, rounds=rounds))
+
+
+def _is_installed(name: str, build: Callable[[W.Workload], peers.Runner | None], work: W.Workload) -> bool:
+    try:
+        build(work)
+    except ImportError:
+        print(f"{name} is not installed")
+        return False
+    except Exception:
+        return True  # each row says how it fails
+    return True
 
 
 def measure(

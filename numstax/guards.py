@@ -183,7 +183,7 @@ class Guard:
         if type(value) in (int, str):
             return repr(value)
         base = value.__name__ if isinstance(value, type) else str(value) if isinstance(value, np.dtype) else "c"
-        base = base if base.isidentifier() and not re.fullmatch(r"[a-z]\d+", base) else "c"
+        base = base if base.isidentifier() and not re.fullmatch(r"([densqu]|stride)\d+", base) else "c"
         k = 0
         while self.names.setdefault(name := f"{base}_{k}" if k else base, value) is not value:
             k += 1

@@ -117,6 +117,9 @@ class Jitted:
         except CannotRunError:
             return self.__wrapped__(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<numstax.jit of {self.__name__}>"
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
@@ -283,7 +286,7 @@ def process() -> tuple[Knobs, Host]:
 
 
 def set_num_threads(n: int) -> None:
-    """Let at most `n` threads work on one kernel.  Threads of BLAS are not concerned."""
+    """Let at most `n` threads work on one kernel.  Threads of BLAS are not concerned.  Raises ValueError for n < 1."""
     if n < 1:
         raise ValueError(f"the number of threads must be positive, got {n}")
     process()[1].workers.limit = n
@@ -365,6 +368,12 @@ def jit(
     dynamic : True: one specialisation for all sizes and integers that its guards admit; 'bucket': for sizes between
         two powers of two.  False: one for each shape.
     fullgraph : raise SpecialisationLimitError where a specialisation would not be kept for later calls.
+
+    Returns
+    -------
+    A `Jitted`, called like `function`, with results of the same types, dtypes and shapes.  Its calls raise
+    UnsupportedDtypeError, UnsupportedArrayError or UnsupportedArgumentError for arguments that are refused; ShapeError,
+    CastError and the like where NumPy raises; and TraceError, under `strict`, for what cannot be traced.
     """
     if backend not in (None, *BACKENDS):
         raise ValueError(f"backend must be 'cpu' or 'reference', got {backend!r}")

@@ -94,12 +94,11 @@ class ArrayExpr:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Make a new C-contiguous array. `output` arrays are handed to the user and never reused by us."""
+    """Make a new C-contiguous array."""
 
     name: str
     dtype: np.dtype
     shape: tuple[str, ...]
-    output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

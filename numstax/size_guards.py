@@ -44,14 +44,20 @@ def _bind(seen: list[tuple[str, Index]], bound: list[str]) -> Iterator[str]:
     yield from (f"{text} == {size}" for text, size in seen if size.value is not None)
     left = [(text, size) for text, size in seen if size.value is None]
     while left:
-        ready = [(text, size) for text, size in left if len(_unbound(size, bound)) <= 1]
-        # sizes that are a symbol first, then those that show one
-        ready.sort(key=lambda row: len(row[1].terms) + (row[1].terms[0][1] != 1))
-        text, size = ready[0]
+        text, size = min(left, key=lambda row: _difficulty(row[1], bound))
         new = _unbound(size, bound)
-        yield f"{text} == {size}" if not new else _binding(text, size, new[0])
+        yield _binding(text, size, new[0]) if new else f"{text} == {size}"
         bound += [symbol.name for symbol in new]
         left.remove((text, size))
+
+
+def _difficulty(size: Index, bound: Sequence[str]) -> int:
+    """0: every symbol has a value; 1: a symbol by itself; 2: linear in one symbol; 3: not to be solved yet."""
+    new = _unbound(size, bound)
+    if len(new) != 1:
+        return 3 if new else 0
+    holders = [mono for mono, _ in size.terms if any(new[0] in atoms(as_index(atom)) for atom in mono)]
+    return 3 if holders != [(new[0],)] else 1 if size is as_index(new[0]) else 2
 
 
 def _unbound(size: Index, bound: Sequence[str]) -> list[Symbol]:

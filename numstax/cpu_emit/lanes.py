@@ -97,14 +97,35 @@ class _LaneLoops:
                     self._column_loop(loop)
 
     def _one_pass(self, loops: Sequence[Loop]) -> None:
+        axis, chunk = self.axis(), self._chunk()
+        if chunk == 1:
+            self._pass(loops, [axis])
+            return
+        # one vector at a time: with a known length, the compiler keeps the constants of the body in registers
+        part, whole = self.text.fresh("k"), self.text.fresh("end")
+        # a mask, which shows the compiler that less than a vector is left
+        self.text.line(f"{whole} = {axis.stop} - (({axis.stop} - {factor(axis.start)}) & {chunk - 1})")
+        blocks = Axis(None, part, axis.start, whole, str(chunk))
+        self._pass(loops, [blocks, Axis(self.lane, self.name, part, f"{part} + {chunk}")])
+        self._pass(loops, [Axis(self.lane, self.name, whole, axis.stop)])
+
+    def _chunk(self) -> int:
+        """Lanes at a time, where the number of lanes is not a number."""
+        tiling = self.kernel.kernel.tiling
+        assert tiling is not None
+        known = self.start == "0" and self.stop.isdigit()
+        return 1 if tiling.form != "pointwise" or known else tiling.unroll
+
+    def _pass(self, loops: Sequence[Loop], axes: Sequence[Axis]) -> None:
         written = frozenset().union(*(loop.writes() for loop in loops))
-        axis = self.axis()
-        bodies = [BodyText(self.kernel, loop, [axis], written) for loop in loops]
-        for body in bodies:
-            body.enter(0)
-        with self.text.block(axis.header):
+        bodies = [BodyText(self.kernel, loop, axes, written) for loop in loops]
+        with ExitStack() as stack:
+            for depth, axis in enumerate(axes):
+                for body in bodies:
+                    body.enter(depth)
+                stack.enter_context(self.text.block(axis.header))
             for body in bodies:
-                body.enter(1)
+                body.enter(len(axes))
                 body.print_stores()
 
     def _column_loop(self, loop: Loop) -> None:

@@ -42,9 +42,9 @@ _ARITHMETIC: dict[str, _Rows] = {
     "subtract": {"iu": "{t}({a} - {b})", "f": "{a} - {b}"},
     "multiply": {"b": "{a} & {b}", "iu": "{t}({a} * {b})", "f": "{a} * {b}"},
     "divide": {"f": "{a} / {b}"},
-    "negative": {"iu": "{t}({t}(0) - {a})", "f": "-{a}"},
+    "negative": {"iu": "{t}({u}(0) - {u}({a}))", "f": "-{a}"},
     "positive": {"iuf": "{a}"},
-    "absolute": {"bu": "{a}", "i": "{t}({t}(0) - {a} if {a} < 0 else {a})", "f": "abs({a})"},
+    "absolute": {"bu": "{a}", "i": "{t}({t}({u}(0) - {u}({a})) if {a} < 0 else {a})", "f": "abs({a})"},
     "fabs": {"f": "abs({a})"},
     "sign": {
         "i": "({t}(1) if {a} > 0 else {t}(-1) if {a} < 0 else {t}(0))",
@@ -106,8 +106,8 @@ if {r}n < 0:
         {r}p = {t}(-1) if {r}n & {t}(1) else {t}(1)
 while {r}n > 0:
     if {r}n & {t}(1):
-        {r}p = {t}({r}p * {r}x)
-    {r}x = {t}({r}x * {r}x)
+        {r}p = {t}({u}({r}p) * {u}({r}x))
+    {r}x = {t}({u}({r}x) * {u}({r}x))
     {r}n = {t}({r}n >> {t}(1))
 {r}p""",
         "f": "power_{s}({a}, {b})",
@@ -215,6 +215,11 @@ def template(op: str, kind: str) -> str | None:
     return template(op, "f") if found is None and kind in "hm" else found
 
 
+_WRAPPING = ("add", "subtract", "multiply", "square")
+"""Numba lets LLVM assume that int64 arithmetic does not overflow (narrower integers it computes in int64):
+NumPy's wraps, so it is done unsigned."""
+
+
 def spell(op: str, operands: tuple[np.dtype, ...], result: np.dtype, args: tuple[str, ...], prefix: str) -> Spelled:
     """The text of one operation; `prefix` starts the names of temporaries."""
     main = operands[1] if op == "where" else operands[0]
@@ -228,6 +233,8 @@ def spell(op: str, operands: tuple[np.dtype, ...], result: np.dtype, args: tuple
         raise CompileError(f"no spelling of {op} for {main}", remedy="report this as a bug in numstax")
     compute = dtypes.compute(operands[0])
     bits = 8 * compute.itemsize
+    if main == dtypes.INT64 and op in _WRAPPING:
+        args = tuple(f"uint64({text})" for text in args)
     fields = dict(zip("abc", args, strict=False))
     fields |= {f"truth_{n}": truth(text, d) for n, text, d in zip("abc", args, operands, strict=False)}
     if dtypes.kind(main) in "iu":

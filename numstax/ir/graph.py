@@ -77,7 +77,7 @@ class Node:
     """One operation; compared by identity (the Builder interns)."""
 
     op: str
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = field(repr=False)  # a tree of text would grow without bound where nodes are shared
     attrs: tuple[tuple[str, Hashable], ...]
     shape: tuple[Index, ...]
     dtype: np.dtype
@@ -119,7 +119,8 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """inputs, outputs, and `writes`: (argument position, node) -- what the argument holds afterwards.
+    """inputs, outputs, and `writes`: (argument position, node) -- what the argument holds afterwards.  ``str`` of a
+    Graph is the text of `show`.
 
     `asserts` are (kind, Index a, Index b, message) checked at run time; kind 'eq' or 'le'.  `sizes` are symbols
     whose values the caller passes after the inputs; others are read off the inputs and the results of externs.

@@ -145,11 +145,12 @@ class Loop:
 class Tiling:
     """How a target runs a Kernel; made by `tiles`, read by emitters.
 
+    form : 'pointwise', 'transpose', 'column', 'row' or 'scan': which loop nest is printed (see `tiles.cpu`).
     vector : the variable mapped to SIMD lanes (a loop variable with stride 1, or 0, in most accesses).
     block : for column form (vector is outer): elements of `vector` processed together; for 2-D tiles: the
             tile edge of `vector`.
     tile : a second, transposed variable and its tile edge, or None.
-    unroll : independent accumulators or rows in flight.
+    unroll : independent accumulators or rows in flight; for pointwise form: elements of `vector` at a time.
     """
 
     vector: Var | None = None

@@ -37,6 +37,10 @@ def show(value: Graph | Schedule | Kernel | Extern) -> str:
     return show_kernel(value) if isinstance(value, Kernel) else _joined([_extern_line(value)])
 
 
+# a class of the IR cannot import what prints it
+Graph.__str__ = Schedule.__str__ = Kernel.__str__ = show  # type: ignore[method-assign, assignment]
+
+
 def show_graph(graph: Graph) -> str:
     nodes = _all_nodes(graph)
     names = {node: f"%{k}" for k, node in enumerate(nodes)}

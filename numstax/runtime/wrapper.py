@@ -200,8 +200,8 @@ class _Writer:
             return f"({''.join(f'{self._value(item)}, ' for item in tree)})"
         if type(tree) is list:
             return f"[{', '.join(map(self._value, tree))}]"
-        if type(tree) is slice and any(isinstance(part, Name) for part in (tree.start, tree.stop, tree.step)):
-            return f"slice({', '.join(map(self._value, (tree.start, tree.stop, tree.step)))})"
+        if isinstance(tree, slice):
+            return f"slice({', '.join(self._value(end) for end in (tree.start, tree.stop, tree.step))})"
         if tree is None or type(tree) in (bool, int, str):
             return repr(tree)
         return self._constant(tree)

@@ -68,4 +68,4 @@ def _size_class(buffer: Buffer) -> tuple[object, ...]:
 
 
 def _allocate(buffer: Buffer) -> Allocate:
-    return Allocate(buffer.name, buffer.dtype, tuple(map(str, buffer.shape)), buffer.kind == "output")
+    return Allocate(buffer.name, buffer.dtype, tuple(map(str, buffer.shape)))

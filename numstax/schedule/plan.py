@@ -204,11 +204,11 @@ def _plain(detail: object) -> object:
     """A view's detail without Index values: numbers, or size expressions by name."""
     if isinstance(detail, Index):
         return detail.value if detail.value is not None else Name(str(detail))
+    if isinstance(detail, slice):
+        return slice(_plain(detail.start), _plain(detail.stop), _plain(detail.step))
     if isinstance(detail, tuple | list):
         items = map(_plain, detail)
         return list(items) if isinstance(detail, list) else tuple(items)
-    if isinstance(detail, slice):
-        return slice(*map(_plain, (detail.start, detail.stop, detail.step)))
     return detail
 
 

@@ -20,10 +20,13 @@ from numstax.hardware import Hardware, host
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
 from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling
+from numstax.ir.ops import ELEMENTWISE
 
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
 SCAN_ROWS = 3
+COSTLY = 20
+"""Flops of a function that has many constants."""
 LANES = 16
 LEAST_BYTES = 1024
 """Bytes of a row in one block, where the number of columns has no bound."""
@@ -66,7 +69,13 @@ def _pointwise(kernel: Kernel, machine: Hardware) -> Tiling:
     if across is not None and crossings[across] and _may_reach(across.extent, 16) and _may_reach(lane.extent, 16):
         edge = _tile_edge(kernel, machine)
         return Tiling(vector=lane, block=edge, tile=(across, edge), form="transpose")
-    return Tiling(vector=lane, block=FLAT, form="pointwise")
+    return Tiling(vector=lane, block=FLAT, unroll=_chunk(kernel, machine), form="pointwise")
+
+
+def _chunk(kernel: Kernel, machine: Hardware) -> int:
+    """One vector at a time for bodies of several mathematical functions, 1 for others."""
+    costly = sum(i.op in ELEMENTWISE and ELEMENTWISE[i.op].flops >= COSTLY for loop in kernel.loops for i in loop.body)
+    return machine.lanes(max(b.dtype.itemsize for b in kernel.buffers)) if costly > 1 else 1
 
 
 def _may_reach(extent: Index, size: int) -> bool:

@@ -209,7 +209,11 @@ class TracedArray:
         """The value, when it is the same for all arguments; else a DataDependentError."""
         known = self.recorder.demanded(self.node)
         if known is None:
-            raise DataDependentError(f"{what} of a traced array", user_origin(), remedy)
+            whose = "a traced array"
+            if self.node.op == "input":
+                kind = "number" if self.is_scalar else "array"
+                whose = f"the traced {kind} {self.recorder.inputs[self.node.attr('position')].name!r}"
+            raise DataDependentError(f"{what} of {whose}", user_origin(), remedy)
         return known
 
     def __bool__(self) -> bool:

@@ -83,6 +83,8 @@ class ShapeEnvironment:
         """Integer arguments, in order."""
         self.was_read = False
         """Has the function asked for a size?"""
+        self._pinned: list[Fact] = []
+        """Facts in which the answer already stands for a quotient or remainder."""
         self._replaced: dict[Atom, Index] = {}
         self._shared: dict[int, Index] = {}
 
@@ -140,7 +142,7 @@ class ShapeEnvironment:
             elif step < span or dense.value is not None:
                 stride = as_index(step)
             else:
-                stride = self._new("t", 1, None, step)
+                stride = self._new("stride", 1, None, step)
                 self._learn(Fact(">=", stride - dense - 1))
                 stride = self.resolve(stride)
             strides[k] = -stride if steps[k] < 0 else stride
@@ -149,7 +151,7 @@ class ShapeEnvironment:
 
     def guards(self) -> list[Fact]:
         """What a caller has to make sure of, the bounds of symbols aside."""
-        return [f for f in self.facts if f.guarded and _answer(f.relation, f.index) is not True]
+        return [f for f in (*self._pinned, *self.facts) if f.guarded and _answer(f.relation, f.index) is not True]
 
     def resolve(self, index: Index) -> Index:
         """`index` with everything put in that has been found out about its symbols."""
@@ -292,7 +294,7 @@ class ShapeEnvironment:
             raise AssertionError(message)
 
     def _learn(self, fact: Fact) -> None:
-        if (fact.relation == "==" and self._solve(fact.index)) or self._narrow(fact):
+        if (fact.relation == "==" and self._solve(fact)) or self._narrow(fact):
             return
         self.facts.append(fact)
 
@@ -318,8 +320,9 @@ class ShapeEnvironment:
         self._replace(symbol, as_index(lo if lo == hi else replace(symbol, lo=lo, hi=hi)))
         return True
 
-    def _solve(self, index: Index) -> bool:
-        """Replace an atom so that `index` is 0; False when it is linear in none."""
+    def _solve(self, fact: Fact) -> bool:
+        """Replace an atom so that the index is 0; False when it is linear in none."""
+        index = fact.index
         order, age = (Symbol, Remainder, Quotient), list(self.values)
         found = [(m[0], c) for m, c in index.terms if len(m) == 1]
         # younger symbols first, so that those of the first arguments stay
@@ -336,6 +339,8 @@ class ShapeEnvironment:
                 continue
             if isinstance(atom, Remainder) and value.value is not None and self._split(atom, value.value):
                 return True
+            if not isinstance(atom, Symbol):
+                self._pinned.append(fact)
             self._replace(atom, self.resolve(value))
             return True
         return False
@@ -369,6 +374,8 @@ class ShapeEnvironment:
         self._replaced = {a: substitute(v, step) for a, v in self._replaced.items()} | step
         self.facts = [replace(f, index=substitute(f.index, step)) for f in self.facts]
         self.facts = [f for f in self.facts if f.index.value is None]
+        if isinstance(atom, Symbol):
+            self._pinned = [replace(f, index=substitute(f.index, step)) for f in self._pinned]
 
 
 def _answer(relation: str, index: Index) -> bool | None:

@@ -16,8 +16,8 @@ from numstax.errors import DataDependentError, TraceError, UnsupportedOperationE
 from numstax.ir.graph import Arg, Literal, Node
 from numstax.ir.index import Index, evaluate
 from numstax.trace.array import TracedArray
-from numstax.trace.origin import user_origin
 from numstax.trace.extern_shapes import result_shapes
+from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Size, size_of
 
 if TYPE_CHECKING:

@@ -79,7 +79,11 @@ class Recorder:
         found = self.constants.get(id(array))
         if found is None:
             if array.dtype.kind in "OSUVMm" and not dtypes.is_supported(array.dtype):
-                raise UnsupportedDtypeError(f"an array of dtype {array.dtype} cannot be compiled", user_origin())
+                raise UnsupportedDtypeError(
+                    f"an array of dtype {array.dtype} cannot be compiled",
+                    user_origin(),
+                    "convert it to a numeric dtype",
+                )
             copied = np.array(array, array.dtype.newbyteorder("="), order="C")
             if not copied.ndim:
                 handle = self.fresh(self.nodes.constant(copied, copied.dtype))

@@ -17,7 +17,7 @@ import numpy as np
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.ir.graph import Graph, Output
 from numstax.trace import functions  # noqa: F401  (fills the registry)
-from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
+from numstax.trace.arguments import Arguments, Leaf, builder, flatten, parameter_names
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.captures import Getter
 from numstax.trace.environment import ShapeEnvironment
@@ -33,14 +33,13 @@ class Traced:
     """A traced function.
 
     graph : inputs are the leaves of the arguments in order, `constants` and `captured` between and after them.
-    out_tree, unflatten : the structure of the result, and the function that makes it from the outputs.
+    unflatten : makes the result, in the user's structure, from the outputs.
     constants : position -> array, the same in every call.
     captured : position -> function that reads a global or closure array again, for each call.
     holds : says whether everything else that was read from outside still is the same; None: nothing was.
     """
 
     graph: Graph
-    out_tree: Tree
     unflatten: Callable[[Sequence[Any]], Any]
     constants: Mapping[int, np.ndarray]
     captured: Mapping[int, Getter]
@@ -92,7 +91,7 @@ def trace(
     writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
     graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, tuple(rec.shapes.asserts)), rec.shapes)
     captures = rebinder.captures
-    return Traced(graph, tree, builder(tree, len(bases)), rec.constant_inputs, captures.getters, captures.guard())
+    return Traced(graph, builder(tree, len(bases)), rec.constant_inputs, captures.getters, captures.guard())
 
 
 def _is_written(storage: Storage) -> bool:

@@ -30,13 +30,12 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
     """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
     if any(isinstance(x, Selection) for x in operands):
         return selection.elementwise(rec, op, operands)
-    operands = tuple(rec.lift(x) if type(x) is Size else x for x in operands)
     if op in ("matmul", "divmod"):
         return apply(rec, getattr(np, op), "__call__", operands, {})
     if op == "power":
         op, operands = _simpler_power(op, operands)
     result = rec.elementwise(op, *operands)
-    weak = [x.weak if isinstance(x, TracedArray) else type(x) for x in operands]
+    weak = [x.weak if isinstance(x, TracedArray) else int if isinstance(x, Size) else type(x) for x in operands]
     if all(w in _PYTHON_TYPES for w in weak):
         kind = {"b": bool, "i": int, "f": float, "c": complex}[result.dtype.kind]
         return rec.fresh(result.node, is_scalar=True, weak=kind)

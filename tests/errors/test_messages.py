@@ -222,6 +222,15 @@ def test_values_that_decide(function: Callable[..., object]) -> None:
     assert "remedy" in message
 
 
+def test_a_size_that_is_no_python_int_is_named() -> None:
+    def f(x, count):
+        return np.zeros(count) + x[0, 0]
+
+    message = failure(errors.DataDependentError, f, X, np.int64(3))
+    assert "the traced number 'count'" in message
+    assert "Python int" in message
+
+
 @pytest.mark.parametrize("function", [branches, sizes_by_value], ids=lambda f: f.__name__)
 def test_without_strict_the_call_runs_as_numpy_with_one_warning(function: Callable[..., object]) -> None:
     compiled = numstax.jit(function)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -126,8 +127,8 @@ def outcome(function: Callable[..., object], arguments: tuple[object, ...]) -> t
             return "value", function(*copies), copies
     except TraceError:
         raise
-    except (ValueError, IndexError, TypeError, ZeroDivisionError):
-        return "error", None, None
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        return "error", repr(error), None
 
 
 def check(program: Program, calls: int) -> str:
@@ -168,7 +169,7 @@ def main() -> None:
         if wrong:
             raise SystemExit(f"seed {options.seed + count}:\n{wrong}")
         count += 1
-    print(f"{count} programs from seed {options.seed}: no wrong answer")
+    sys.stdout.write(f"{count} programs from seed {options.seed}: no wrong answer\n")
 
 
 if __name__ == "__main__":

@@ -182,3 +182,14 @@ def test_order_of_buffers_is_kept() -> None:
     assert [b.name for b in schedule.units[0].buffers] == ["x", "w", "b", "g"]
     assert isinstance(schedule, Schedule)
     assert text(schedule.buffers[0].strides) == "[-1]"
+
+
+def test_shared_nodes_print_once() -> None:
+    builder = Builder()
+    node = builder.node("input", (), (), np.dtype("float32"), position=0)
+    for _ in range(100):
+        node = builder.node("add", (node, node), (), node.dtype)
+    graph = Graph((InputSpec("scalar", node.dtype, name="x"),), (Output(node),))
+    assert str(graph) == show_graph(graph)
+    assert len(str(graph).splitlines()) == 104
+    assert len(repr(graph)) < 1000

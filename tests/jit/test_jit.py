@@ -64,6 +64,7 @@ def test_keeps_what_a_function_is():
     assert compiled.__wrapped__ is scaled
     assert (compiled.__name__, compiled.__doc__, compiled.__module__) == ("scaled", "Scale x.", __name__)
     assert inspect.signature(compiled) == inspect.signature(scaled)
+    assert repr(compiled) == "<numstax.jit of scaled>"
 
 
 def test_methods():

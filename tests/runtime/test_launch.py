@@ -42,7 +42,7 @@ def host(tmp_path_factory):
 
 @pytest.mark.parametrize("n", [0, 1, 100, 50_000])
 def test_serial_and_parallel_programs_cover_all_tasks(host, n):
-    steps = (Allocate("y", FLOAT32, (str(n),), output=True), Call("poi_add", ("x", "y")))
+    steps = (Allocate("y", FLOAT32, (str(n),)), Call("poi_add", ("x", "y")))
     run = launcher(Plan("p", (argument("x", n),), (twice(str(n)),), steps, (Result("y"),)), host)
     assert ("parallel(" in run.source) == (n == 50_000)
     x = np.arange(n, dtype=np.float32)
@@ -53,7 +53,7 @@ def test_serial_and_parallel_programs_cover_all_tasks(host, n):
 def test_sizes_bound_at_run_time(host):
     text = "def k(x, out, n, lo, hi):\n    for i in range(lo, hi):\n        out[i] = x[i] + x[n - 1 - i]\n"
     program = Program("poi", "cpu", text, "k", (X, OUT, Param("n", "size"), *RANGE), tasks="n", work="2*n")
-    steps = (Allocate("y", FLOAT32, ("s0",), output=True), Call("poi", ("x", "y", "s0")))
+    steps = (Allocate("y", FLOAT32, ("s0",)), Call("poi", ("x", "y", "s0")))
     plan = Plan("p", (argument("x", "s0"),), (program,), steps, (Result("y"),), sizes=(("s0", "x.shape[0]"),))
     run = launcher(plan, host)
     for n in (3, 40_000):
@@ -65,7 +65,7 @@ def test_temporaries_are_released_and_results_viewed(host):
     steps = (
         Allocate("t", FLOAT32, ("6",)),
         Call("poi_add", ("x", "t")),
-        Allocate("y", FLOAT32, ("6",), output=True),
+        Allocate("y", FLOAT32, ("6",)),
         Call("poi_add", ("t", "y")),
         Release("t"),
     )

@@ -74,7 +74,8 @@ def test_temporaries_take_over_memory() -> None:
 
     result = traced(chain, np.eye(16))
     made = [s for s in result.steps if isinstance(s, Allocate)]
-    assert [s.output for s in made] == [False, False, True]
+    assert len(made) == 3
+    assert result.results[0].source == made[-1].name
 
 
 def test_results_are_views_and_scalars() -> None:

@@ -149,3 +149,24 @@ def test_run_time_scalars(dtype: str) -> None:
 def test_no_contraction_and_no_reassociation() -> None:
     x, y = normal((1000,)), normal((1000,), seed=1)
     check(lambda x, y: (x * y - x * y, x * y + 1.0, (x + 1e8) - 1e8, x / y * y), x, y)
+
+
+WRAPPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "double": lambda x: (x * 2) != 0,
+    "successor": lambda x: (x + 1) > x,
+    "predecessor": lambda x: (x - 1) < x,
+    "magnitude": lambda x: abs(x) >= 0,
+    "negative": lambda x: (-x) < 0,
+    "square": lambda x: np.square(x) >= 0,
+    "cube": lambda x: np.power(x, x & 3) // 3,
+    "divided back": lambda x: (x * 3) // 3,
+    "shifted back": lambda x: (x << 1) >> 1,
+    "sum": lambda x: (x + x[::-1]).sum() > x[0],
+}
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u8"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_what_follows_from_integers_that_wrap(name: str, dtype: str) -> None:
+    """A compiler that takes overflow for impossible concludes otherwise."""
+    check(WRAPPED[name], specials(np.dtype(dtype)))

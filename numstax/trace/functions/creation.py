@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def as_dtype(dtype: Any) -> np.dtype:
     found = np.dtype(dtype)
     if not dtypes.is_supported(found):
-        raise UnsupportedDtypeError(f"dtype {found} cannot be compiled", user_origin())
+        raise UnsupportedDtypeError(f"dtype {found} cannot be compiled", user_origin(), "convert outside the function")
     return found
 
 

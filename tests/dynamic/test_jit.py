@@ -1,0 +1,195 @@
+"""jit(dynamic=True): the examples of section 10.4, guards, dispatch, buckets, sizes that depend on data."""
+
+import random
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax.errors import DataDependentError, SizeError, SpecialisationLimitError
+from numstax.ir.index import Symbol, atoms
+from tests.fuzz.dynamic_guards import Program, check
+from tests.support import same
+
+
+def dynamic(function, mode=True, **options):
+    return numstax.jit(function, dynamic=mode, strict=True, **options)
+
+
+def counted(function, calls, mode=True, **options):
+    """Compilations after these calls, each of which must give what NumPy gives."""
+    compiled = dynamic(function, mode, **options)
+    for args in calls:
+        same(compiled(*args), function(*args), ulps=8)
+    return compiled.compile_count
+
+
+def lengths(*sizes):
+    return [(np.arange(n, dtype=np.float32),) for n in sizes]
+
+
+def test_a_branch_on_a_size_gives_two_artifacts():
+    assert counted(lambda x: x + 1 if x.shape[0] > 4 else x * 2, lengths(3, 7, 2, 9, 4, 11)) == 2
+
+
+def test_sizes_zero_and_one_are_special():
+    assert counted(lambda x: x * 2 + 1, lengths(3, 1, 0, 7, 1, 0, 11)) == 3
+
+
+def test_contiguous_and_transposed_are_two():
+    x = np.random.default_rng(0).random((5, 7))
+    assert counted(lambda x: x * 2 + 1, [(x,), (x.T,), (x[:3],), (x[:4].T,), (x,)]) == 2
+
+
+def test_many_sizes_few_compilations():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(2, 3000, 200)
+    function = lambda x: ((x - x.mean()) * 2).sum() / len(x)  # noqa: E731
+    calls = [(rng.integers(0, 9, n).astype(float),) for n in sizes]
+    compiled = dynamic(function)
+    for args in calls:
+        np.testing.assert_allclose(compiled(*args), function(*args), atol=1e-9)
+    assert compiled.compile_count <= 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.reshape(x.shape[0], -1).sum(0),
+        lambda x: x.reshape(-1)[: x.size // 2],
+        lambda x: x[1:-1, ::-1],
+        lambda x: x[-2:],
+        lambda x: (x.sum(0) / x.shape[0], len(x), x.shape),
+        lambda x: np.zeros(x.shape[1]) + np.arange(x.shape[1]),
+        lambda x: np.full((len(x), 2), x.shape[1]),
+        lambda x: np.broadcast_to(x[0], (x.shape[0] + 1, x.shape[1])),
+        lambda x: x @ x.T,
+        lambda x: np.concatenate([x, x[:1]]),
+        lambda x: np.sort(x, axis=0) * x.shape[0] ** 0.5,
+        lambda x: np.roll(x, 1, axis=0),
+        lambda x: np.pad(x, 1),
+        lambda x: x[max(0, x.shape[0] - 3) :],
+    ],
+)
+def test_one_artifact_for_ordinary_uses_of_sizes(function):
+    shapes = [(9, 4), (5, 6), (30, 3), (7, 70)]
+    assert counted(function, [(np.arange(1.0, 1 + n * m).reshape(n, m),) for n, m in shapes]) == 1
+
+
+def test_equal_sizes_share_a_symbol_and_that_is_checked():
+    compiled = dynamic(lambda x, y: x.sum() + y.sum())
+    compiled(np.ones(4), np.ones(4))
+    assert compiled(np.ones(4), np.ones(5)) == 9
+    assert compiled(np.ones(6), np.ones(7)) == 13
+    assert compiled.compile_count == 2
+    with pytest.raises(ValueError, match="broadcast"):
+        dynamic(lambda x, y: x + y)(np.ones(4), np.ones(5))
+
+
+def test_a_relation_between_sizes_is_solved():
+    x = np.arange(9.0)
+    assert counted(lambda x, y: x[1:] - x[:-1] + y, [(x[:5], x[:4]), (x, x[1:]), (x[:3], x[:2])]) == 1
+    assert counted(lambda x: x.reshape(-1, 2).sum(1), [(np.arange(6.0),), (np.arange(14.0),)]) == 1
+    assert counted(lambda x: x * 2 if x.size % 2 else x, lengths(4, 6, 7, 8, 9, 11)) == 2
+
+
+def test_integer_arguments():
+    x = np.arange(10.0)
+    assert counted(lambda x, n: (x[:n] * n).sum(), [(x, 3), (x, 4), (x, 9), (x, 10)]) == 1
+    assert counted(lambda x, n: x.reshape(-1, n).sum(0), [(x, 5), (x, 2)]) == 1
+    assert counted(lambda x, axis: x.sum(axis), [(np.ones((2, 3, 4)), 2), (np.ones((3, 3, 3)), 2)]) == 1
+    assert counted(lambda x, n: x + n, [(np.arange(4, dtype=np.uint8), 3), (np.arange(5, dtype=np.uint8), 200)]) == 1
+    with pytest.raises(OverflowError):
+        dynamic(lambda x, n: x + n)(np.arange(4, dtype=np.uint8), 300)
+
+
+def test_static_arguments_stay_static():
+    x = np.arange(10.0)
+    assert counted(lambda x, n: x * n, [(x, 3), (x, 4)], static_argnames="n") == 2
+
+
+def test_where_a_number_is_needed_the_size_is_one():
+    compiled = dynamic(lambda x: sum(x[k] for k in range(x.shape[0])))
+    assert [compiled(np.ones(n)) for n in (3, 4, 3)] == [3, 4, 3]
+    assert compiled.compile_count == 2
+
+
+def test_guards_are_readable():
+    compiled = dynamic(lambda x: x + 1 if x.shape[0] > 4 else x * 2)
+    compiled(np.ones(3))
+    assert "2 <= (s0 := d0[0]) <= 4" in str(compiled.artifacts()[0])
+    assert "s0 = 7" in compiled.artifacts()[0].guard.failing((np.ones(7),), {})
+
+
+@pytest.mark.parametrize("low", [1, 5])
+def test_buckets_are_powers_of_two(low):
+    high = 70
+    most = (high - 1).bit_length() - (low.bit_length() - 1) + 1
+    assert counted(lambda x: (x * 2).max(), lengths(*range(low, high + 1)), "bucket") <= most
+
+
+def test_limits():
+    module = __import__("numstax.jit", fromlist=["jit"])
+    compiled = dynamic(lambda x, n: x * n, static_argnames="n", fullgraph=True)
+    kept, module.SPECIALISATIONS = module.SPECIALISATIONS, 2
+    try:
+        for n in (2, 3):
+            compiled(np.ones(3), n)
+        with pytest.raises(SpecialisationLimitError):
+            compiled(np.ones(3), 4)
+        free = dynamic(lambda x, n: x * n, static_argnames="n")
+        assert [free(np.ones(3), n)[0] for n in (2, 3, 4, 4, 2)] == [2, 3, 4, 4, 2]
+        assert (free.compile_count, len(free.artifacts())) == (4, 2)
+    finally:
+        module.SPECIALISATIONS = kept
+
+
+def test_reference_backend_needs_numbers_where_sizes_are_read():
+    assert counted(lambda x: x * 2 + 1, lengths(3, 7, 5), backend="reference") == 1
+    assert counted(lambda x: x * x.shape[0], lengths(3, 7, 3), backend="reference") == 2
+
+
+def test_make_graph():
+    graph = numstax.make_graph(lambda x: x * 2, (np.ones((4, 3)),), tracing_mode="symbolic")
+    symbols = [atom for size in graph.inputs[0].shape for atom in atoms(size)]
+    assert all(isinstance(s, Symbol) for s in symbols)
+    assert [s.hint for s in symbols] == [4, 3]
+    with pytest.raises(ValueError, match="tracing_mode"):
+        numstax.make_graph(lambda x: x, (1.0,), tracing_mode="guess")
+
+
+# --- sizes that depend on data ------------------------------------------------------------------------
+
+
+def positions(x):
+    found = np.flatnonzero(x > 2)
+    return found * 2, found.sum(), x[found]
+
+
+def test_sizes_of_results():
+    assert counted(positions, [(np.arange(float(n)),) for n in (5, 9, 3, 30)]) == 1
+
+
+def first_two(x):
+    found = np.flatnonzero(x > 2)
+    numstax.check(found.size >= 2)
+    return found[0] + found[1]
+
+
+def test_check_states_what_cannot_be_known():
+    compiled = dynamic(first_two)
+    assert [compiled(np.arange(float(n))) for n in (6, 9)] == [7, 7]
+    with pytest.raises(SizeError, match="check"):
+        compiled(np.zeros(4))
+    with pytest.raises(AssertionError):
+        first_two(np.zeros(4))
+    with pytest.raises(DataDependentError, match=r"numstax\.check\(u0 >= 4\)"):
+        dynamic(lambda x: x if np.flatnonzero(x).size > 3 else -x)(np.ones(9))
+
+
+# --- random programs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed):
+    assert not check(Program(random.Random(seed)), 5)

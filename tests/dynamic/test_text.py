@@ -1,0 +1,31 @@
+"""Printed kernels over size symbols: what the compiler has to see to make them as fast as with known sizes."""
+
+from __future__ import annotations
+
+import re
+
+from numstax.ir.index import symbol
+from numstax.program import Emitted
+from tests.dynamic.symbolic import Symbolic, compiled
+
+S, T = symbol("s0", hint=64), symbol("s1", hint=48)
+
+
+def text(costly: bool) -> str:
+    g = Symbolic()
+    x, row = g.input(S, T), g.input(T)
+    y = g("multiply", x, row)
+    region, _ = compiled(g.graph(g("exp", g("tanh", y)) if costly else g("add", y, 1)))
+    (item,) = region.emitted
+    assert isinstance(item, Emitted)
+    return item.program.text
+
+
+def test_costly_bodies_run_over_a_known_number_of_lanes() -> None:
+    found = re.search(r"for (k\d) in range\(0, end\d, (\d+)\):\n +for i\d in range\(\1, \1 \+ \2\):", text(costly=True))
+    assert found is not None
+    assert int(found[2]) > 1
+
+
+def test_cheap_bodies_are_printed_once() -> None:
+    assert text(costly=False).count("for ") == 2
