@@ -23,7 +23,7 @@ from numstax.ir.show import show_graph
 from numstax.ir.values import shape_value
 from numstax.jit import Jitted, process
 from numstax.pipeline import compile_graph
-from numstax.trace.arguments import Branch, Leaf, Tree, parameter_names
+from numstax.trace.arguments import parameter_names
 from numstax.trace.declared import Decision, DeclaredShapes, Dim
 from numstax.trace.environment import Fact
 from numstax.trace.resolve import map_sizes
@@ -171,9 +171,4 @@ def _compiled(traced: Traced, interface: Interface) -> Exported:
     to_compile = dataclasses.replace(map_sizes(graph, renamed), sizes=tuple(names.values()))
     plan = compile_graph(to_compile, process()[0]).plan
     assert plan is not None
-    first = len(graph.outputs) - _leaf_count(traced.out_tree)
-    return Exported(Contents(interface, show_graph(graph), plan, traced.out_tree, first, tuple(baked)))
-
-
-def _leaf_count(tree: Tree) -> int:
-    return sum(map(_leaf_count, tree.parts)) if isinstance(tree, Branch) else int(isinstance(tree, Leaf))
+    return Exported(Contents(interface, show_graph(graph), plan, traced.tree, traced.first, tuple(baked)))

@@ -97,7 +97,7 @@ def test_relations_of_dims_are_kept() -> None:
 
 
 def test_broadcasting_takes_varying_sizes_for_other_than_one() -> None:
-    """Removing the axis if it is 1 is a decision on 1: the declared range is not asked for, a call with 1 is refused."""
+    """Whether the axis is removed depends on 1: not the declared range is at fault, a call with 1 is refused."""
     made = exported(lambda x: x.squeeze() * 2, normal((64, 3)), x={0: N})
     assert str(made).splitlines()[-1] == "assert x.shape[0] != 1"
     same(made(x := normal((2, 3))), x * 2)

@@ -14,6 +14,7 @@ import pytest
 
 import numstax
 from numstax.errors import ArtifactError, SizeError
+from numstax.runtime import artifact
 from numstax.runtime.host import Host
 from numstax.runtime.serial import from_json, to_json
 from tests.support import normal, same
@@ -134,7 +135,7 @@ def test_every_damaged_file_is_found(saved: Path) -> None:
         with pytest.raises(ArtifactError, match="damaged"):
             numstax.load(saved)
         path.unlink()
-        with pytest.raises(ArtifactError, match="incomplete|holds no exported function"):
+        with pytest.raises(ArtifactError, match=r"incomplete|holds no exported function"):
             numstax.load(saved)
         path.write_bytes(before)
     numstax.load(saved)
@@ -160,8 +161,6 @@ def test_saving_again_replaces(saved: Path) -> None:
 
 
 def test_another_format(saved: Path, tmp_path: Path) -> None:
-    from numstax.runtime import artifact
-
     files = artifact.read(saved)
     metadata = json.loads(files["artifact.json"])
     files["artifact.json"] = json.dumps({**metadata, "format": 99}).encode()
