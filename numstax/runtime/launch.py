@@ -99,11 +99,12 @@ class _Holder:
     owner: np.ndarray
 
 
-def check_status(status: np.ndarray) -> None:
-    """Raise what a kernel reported in its status word: (index, axis, size) of an index out of bounds."""
+def check_status(status: np.ndarray, checks: Sequence[str]) -> None:
+    """Raise what a kernel reported in its status word: an index out of bounds, the number of its check, the size."""
     if status[0]:
-        index, axis, size = status[1:4].tolist()
-        raise OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}")
+        index, number, size = status[1:4].tolist()
+        line = f"\n  at {checks[number]}" if number < len(checks) and checks[number] else ""
+        raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}{line}")
 
 
 def size_error(message: str, *values: object) -> SizeError:

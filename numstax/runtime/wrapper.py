@@ -156,7 +156,7 @@ class _Writer:
             yield f"{indent}    {spelled('lo', 'hi', 'scratch')}"
             yield f"{indent}parallel(chunk, {tasks}, {grain}, {scratch})"
         if has_status:
-            yield "check_status(status)"
+            yield f"check_status(status, {step.checks!r})"
 
     def _word(self, param: Param, value: str) -> str:
         """The spelling of one argument of an entry."""
