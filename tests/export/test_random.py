@@ -67,7 +67,7 @@ def result_or_error(exported: numstax.Exported, arrays: list[np.ndarray]) -> obj
         return error
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_programs(data: st.DataObject) -> None:
     program = data.draw(programs())
