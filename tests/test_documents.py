@@ -1,7 +1,8 @@
-"""What the README and the examples show works as shown."""
+"""What the README and the examples show works as shown; what the documents name exists."""
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 import subprocess
@@ -49,3 +50,12 @@ def test_named_settings_exist() -> None:
     known = run("-c", "from numstax import knobs; print(knobs.describe())")
     for setting in set(re.findall(r"NUMSTAX_[A-Z_]+", text)):
         assert setting in known
+
+
+def test_all_dependencies_are_explained() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    texts = [config["options"]["install_requires"], *config["options.extras_require"].values()]
+    packages = {re.split(r"[\[<>=]", line)[0] for text in texts for line in text.split()}
+    rows = re.findall(r"^\| (.*?) \|", (ROOT / "docs" / "dependencies.md").read_text(), re.MULTILINE)
+    assert packages == {name for row in rows for name in row.split(", ")} - {"package", "---"}
