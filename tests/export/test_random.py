@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def result_or_error(exported: numstax.Exported, arrays: list[np.ndarray]) -> obj
         return error
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about empty arrays
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_programs(data: st.DataObject) -> None:
