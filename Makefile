@@ -13,7 +13,7 @@ test: $(VENV)/dev.stamp
 	$(RUN)ruff check .
 	$(RUN)mypy
 	$(RUN)lint-imports
-	$(RUN)python -m pytest -q
+	$(RUN)python -m pytest -q --numprocesses auto
 
 clean:
 	rm -rf $(VENV)

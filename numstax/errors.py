@@ -62,6 +62,22 @@ class SizeError(NumstaxError, ValueError):
     """Sizes in a call break a condition that the compiled function was captured under."""
 
 
+class DimensionError(NumstaxError, ValueError):
+    """A declared dimension that makes no sense: a range without sizes, an argument or axis that does not exist."""
+
+
+class ConstraintError(NumstaxError, ValueError):
+    """An exported program holds for some of the declared sizes only."""
+
+
+class SignatureError(NumstaxError, TypeError, ValueError):
+    """An argument of an exported function is of another type, dtype or rank than it was exported for."""
+
+
+class ArtifactError(NumstaxError, ValueError):
+    """A saved function cannot be written, or not be read: damaged, incomplete, or of another version."""
+
+
 class AxisError(NumstaxError, ValueError, IndexError):
     """An axis is out of range for the array."""
 

@@ -34,8 +34,9 @@ class Param:
     """One parameter of an entry function.
 
     kind is 'pointer' (typed, to `dtype`'s storage type), 'size' (int64), 'scalar' (`dtype`), 'scratch'
-    (uint8 pointer private to one worker), 'status' (pointer to int64: non-zero reports an error), 'lo' or
-    'hi' (int64: the half-open range of parallel tasks of this call).
+    (uint8 pointer private to one worker), 'status' (pointer to four int64: when the first is not 0, an index
+    out of bounds, the number of its check, and the size), 'lo' or 'hi' (int64: the half-open range of parallel
+    tasks of this call).
     """
 
     name: str
@@ -73,12 +74,14 @@ class Emitted:
     """Printed kernels: a Program and what to pass, by position in ``program.params`` without
     lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters.
 
-    `units` : how many consecutive units of the Schedule the program runs.
+    `units` : how many consecutive units of the Schedule the program runs.  `checks` : the user's line of each check
+    that can be reported through 'status', by number.
     """
 
     program: Program
     args: tuple[str, ...]
     units: int = 1
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +107,11 @@ class Allocate:
 @dataclass(frozen=True, slots=True)
 class Call:
     """Run a Program. `args` matches its params without lo/hi/scratch/status: array names, scalar names
-    or size expressions."""
+    or size expressions; `checks` as in `Emitted`."""
 
     program: str
     args: tuple[str, ...]
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

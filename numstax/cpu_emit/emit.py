@@ -91,7 +91,7 @@ def _program(kernels: Sequence[Kernel], parallel: bool, used: dict[str, list[Pro
         intrinsics=_intrinsics(source),
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
-    return Emitted(_named(program, used), args, len(kernels))
+    return Emitted(_named(program, used), args, len(kernels), tuple(text.checks))
 
 
 def _heading(kernel: Kernel) -> Iterator[str]:

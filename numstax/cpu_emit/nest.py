@@ -273,7 +273,8 @@ class BodyText:
         at = text.assign("v", f"{raw} + {factor(size)} if {raw} < 0 else {raw}")
         outside = f"({at} < 0) | ({at} >= {size})"
         with text.block(f"if {f'({outside}) & {args[1]}' if len(args) > 1 else outside}"):
-            text.line(f"{status}[0], {status}[1], {status}[2], {status}[3] = 1, {raw}, 0, {size}")
+            number = text.check(instr.origin)
+            text.line(f"{status}[0], {status}[1], {status}[2], {status}[3] = 1, {raw}, {number}, {size}")
         checked = text.assign("v", f"0 if {outside} else {at}")
         return checked if instr.dtype == dtypes.INT64 else f"{instr.dtype.name}({checked})"
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from numstax import dtypes
+from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index
 from numstax.ir.loops import Buffer
 from numstax.program import Param
@@ -22,13 +23,15 @@ ALIGNMENT = 64
 class Text:
     """The body of one program.
 
-    params : canonical name -> parameter; args : canonical name -> buffer or symbol it stands for.
+    params : canonical name -> parameter; args : canonical name -> buffer or symbol it stands for; checks : the
+    user's line of each check, by number.
     """
 
     def __init__(self, written: frozenset[str]) -> None:
         self.params: dict[str, Param] = {}
         self.args: dict[str, str] = {}
         self.scratch = ZERO
+        self.checks: list[str] = []
         self._written = written
         self._canonical: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -91,6 +94,11 @@ class Text:
         """A parameter without an argument: lo, hi, scratch, status."""
         self.params.setdefault(kind, Param(kind, kind))
         return kind
+
+    def check(self, origin: Origin | None) -> int:
+        """The number of a check that can fail; equal programs have equal numbers, whatever the lines."""
+        self.checks.append("" if origin is None else f"{origin}, in {origin.function}")
+        return len(self.checks) - 1
 
     # --- scratch memory
 

@@ -52,6 +52,16 @@ class Host:
                 self.counts.loaded += 1
             return entry
 
+    def object_code(self, program: Program) -> ObjectCode:
+        """The code of a program, to be kept somewhere.  Raises CompileError."""
+        with self._lock:
+            return self._object_code(program, self.cache.key(program))
+
+    def adopt(self, program: Program, code: ObjectCode) -> Entry:
+        """Load code that was kept; the program uses it as long as somebody holds the result."""
+        with self._lock:
+            return self._entries.setdefault(self.cache.key(program), load(code, program.params))
+
     def _object_code(self, program: Program, key: str) -> ObjectCode:
         compiled = self.counts.compiled
         code = self.cache.get(program, key, self._compile)

@@ -7,7 +7,7 @@ was compiled from (`wrapper` writes it).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "parallel": host.workers.parallel_for,
         "strided": strided,
         "check_status": check_status,
+        "results_of": results_of,
         "check_shape": check_shape,
         "size_error": size_error,
         "CannotRunError": CannotRunError,
@@ -98,11 +99,12 @@ class _Holder:
     owner: np.ndarray
 
 
-def check_status(status: np.ndarray) -> None:
-    """Raise what a kernel reported in its status word: (index, axis, size) of an index out of bounds."""
+def check_status(status: np.ndarray, checks: Sequence[str]) -> None:
+    """Raise what a kernel reported in its status word: an index out of bounds, the number of its check, the size."""
     if status[0]:
-        index, axis, size = status[1:4].tolist()
-        raise OutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}")
+        index, number, size = status[1:4].tolist()
+        line = f"\n  at {checks[number]}" if number < len(checks) and checks[number] else ""
+        raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}{line}")
 
 
 def size_error(message: str, *values: object) -> SizeError:
@@ -110,6 +112,11 @@ def size_error(message: str, *values: object) -> SizeError:
     sizes = dict(zip(values[::2], values[1::2], strict=True))
     known = (f"{text} is {value}" for text, value in sizes.items() if text != str(value))
     return SizeError(f"{message}: {', '.join(known)}")
+
+
+def results_of(returned: object) -> Sequence[object]:
+    """What a library function returned, one or several."""
+    return returned if isinstance(returned, tuple | list) else (returned,)
 
 
 def check_shape(array: object, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

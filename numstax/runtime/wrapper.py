@@ -156,7 +156,7 @@ class _Writer:
             yield f"{indent}    {spelled('lo', 'hi', 'scratch')}"
             yield f"{indent}parallel(chunk, {tasks}, {grain}, {scratch})"
         if has_status:
-            yield "check_status(status)"
+            yield f"check_status(status, {step.checks!r})"
 
     def _word(self, param: Param, value: str) -> str:
         """The spelling of one argument of an entry."""
@@ -176,11 +176,13 @@ class _Writer:
         words += [f"{key}={self._value(v)}" for key, v in step.kwargs]
         if step.out is not None:
             words.append(f"out={self._value(step.out)}")
-        call = f"{function}({', '.join(words)})" + (f"  # {step.origin}" if step.origin else "")
+        call = f"{function}({', '.join(words)})"
+        if step.origin:
+            yield f"# {step.origin}"
         if not step.results:
             yield call
             return
-        yield f"{step.results[0] if len(step.results) == 1 else ', '.join(step.results)} = {call}"
+        yield f"{', '.join(step.results)}, = results_of({call})"
         for symbol, expression in step.sizes:
             yield f"{symbol} = {expression}"
         for name, (dtype, shape) in zip(step.results, step.expected, strict=True):

@@ -76,7 +76,7 @@ class _Planner:
         program = self.programs.setdefault(item.program.name, item.program)
         if program != item.program:
             raise VerifyError(f"two different programs are called {program.name}")
-        return Call(program.name, tuple(self.array.get(a, a) for a in item.args))
+        return Call(program.name, tuple(self.array.get(a, a) for a in item.args), item.checks)
 
     def _arguments(self) -> tuple[Argument, ...]:
         buffers = [self._argument(b) for b in self.schedule.buffers if b.kind in ("input", "scalar")]

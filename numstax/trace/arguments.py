@@ -20,6 +20,7 @@ from numstax.errors import (
     UnsupportedArrayError,
     UnsupportedOperationError,
 )
+from numstax.trace.origin import user_origin
 from numstax.trace.rebind import Rebinder, contains_random
 from numstax.trace.sizes import Condition
 
@@ -54,8 +55,9 @@ class Arguments:
         """The argument with a handle in place of each array and run-time number."""
         if isinstance(value, np.ndarray):
             if type(value) not in _ARRAYS:
+                plain = f"{name}.filled(value)" if isinstance(value, np.ma.MaskedArray) else f"np.asarray({name})"
                 raise UnsupportedArrayError(
-                    f"argument {name!r} is a {_type_name(value)}", remedy="pass a plain array: np.asarray, .filled()"
+                    f"argument {name!r} is a {_type_name(value)}", user_origin(), f"pass a plain array: {plain}"
                 )
             return self._rebinder.rec.input(value, name, symbolic=True)
         if type(value) is int:
@@ -82,9 +84,9 @@ class Arguments:
             return self._rebinder.value(value, name, lambda: value)
         except UnsupportedOperationError:
             raise UnsupportedArgumentError(
-                f"argument {name!r} is of type {_type_name(value)}",
-                remedy="pass arrays, numbers and containers of them",
-            ) from None
+                f"argument {name!r} is of type {_type_name(value)}", user_origin(),
+                "pass arrays, numbers and containers of them",
+            ) from None  # fmt: skip
 
     def _dataclass(self, value: Any, name: str) -> Any:
         made = copy.copy(value)

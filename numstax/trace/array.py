@@ -233,7 +233,7 @@ class TracedArray:
         return operator.index(self.value("a size, index or loop bound is the value", "pass it as a Python int")[()])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self.value("conversion to numpy.ndarray needs the value", "convert it outside").astype(
+        return self.value("conversion to numpy.ndarray needs the value", "convert it outside the function").astype(
             dtype or self.dtype
         )
 

@@ -123,9 +123,9 @@ class ShapeEnvironment:
             self._learn(Fact(">=", at_most - size, guarded=False))
         return size
 
-    def layout(self, sizes: Sequence[int], steps: Sequence[int]) -> tuple[Shape, Shape]:
-        """Shape and strides (in elements) of an argument.  Strides are products of sizes where the array is dense,
-        constants inside the innermost size, else symbols."""
+    def layout(self, sizes: Sequence[int], steps: Sequence[int], name: str) -> tuple[Shape, Shape]:
+        """Shape and strides (in elements) of the argument `name`.  Strides are products of sizes where the array is
+        dense, constants inside the innermost size, else symbols."""
         shape = tuple(map(self.dimension, sizes))
         if not self.mode:
             return shape, tuple(map(as_index, steps))
@@ -242,6 +242,10 @@ class ShapeEnvironment:
     def has_hint(self, *sizes: Index) -> bool:
         """Can questions about these sizes be decided?"""
         return all(a.hint is not None for n in sizes for a in atoms(self.resolve(n)) if isinstance(a, Symbol))
+
+    def can_lay_out(self, shape: Shape, strides: Shape) -> bool:
+        """Can it be decided in which order the elements stand in memory?"""
+        return self.has_hint(*shape, *strides)
 
     def at_least(self, a: IndexLike, b: IndexLike) -> bool:
         return self.holds(">=", as_index(a) - b)

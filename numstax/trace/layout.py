@@ -34,9 +34,9 @@ def keep_order(
     shapes: ShapeEnvironment, shape: Shape, operands: Sequence[tuple[Shape, Strides | None]]
 ) -> Strides | None:
     """Strides of an elementwise result (order='K'): axes ordered as in the operands, C order at a conflict."""
-    if all(s is not None and (n == shape or not n) and is_contiguous(n, s) for n, s in operands):
+    if all(s is not None and is_contiguous(n, s) for n, s in operands):
         return contiguous_strides(shape)
-    if any(s is None or not shapes.has_hint(*n, *s) for n, s in operands):
+    if any(s is None or not shapes.can_lay_out(n, s) for n, s in operands):
         return None
     rank = len(shape)
     aligned = []

@@ -65,7 +65,7 @@ class Recorder:
             )
         is_scalar = not isinstance(value, np.ndarray)
         steps = [s // array.itemsize for s in array.strides]
-        shape, strides = (self.shapes if symbolic else ShapeEnvironment()).layout(array.shape, steps)
+        shape, strides = (self.shapes if symbolic else ShapeEnvironment()).layout(array.shape, steps, name)
         self.inputs.append(InputSpec("scalar" if is_scalar else "array", array.dtype, shape, strides, name))
         self.examples.append(array)
         node = self.nodes.input(position, shape, array.dtype)

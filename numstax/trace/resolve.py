@@ -6,6 +6,7 @@ another, only later.  A Graph and its ShapeEnvironment enter; a Graph in which e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +17,14 @@ from numstax.trace.environment import ShapeEnvironment
 
 
 def resolved(graph: Graph, shapes: ShapeEnvironment) -> Graph:
-    if not shapes.mode:
-        return graph
+    return map_sizes(graph, shapes.resolve) if shapes.mode else graph
+
+
+def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
+    """The graph with every size changed; broadcasts and reshapes that change nothing any more are left out."""
 
     def tree(value: Any) -> Any:
-        return map_tree(value, lambda item: shapes.resolve(item) if isinstance(item, Index) else item)
+        return map_tree(value, lambda item: change(item) if isinstance(item, Index) else item)
 
     builder, made = Builder(), dict[Node, Node]()
     for node in topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)]):

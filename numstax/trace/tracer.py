@@ -17,7 +17,7 @@ import numpy as np
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.ir.graph import Graph, Output
 from numstax.trace import functions  # noqa: F401  (fills the registry)
-from numstax.trace.arguments import Arguments, Leaf, builder, flatten, parameter_names
+from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.captures import Getter
 from numstax.trace.environment import ShapeEnvironment
@@ -33,17 +33,23 @@ class Traced:
     """A traced function.
 
     graph : inputs are the leaves of the arguments in order, `constants` and `captured` between and after them.
-    unflatten : makes the result, in the user's structure, from the outputs.
+    tree, first : the user's structure of the result; its leaves are the outputs from number `first` on.
     constants : position -> array, the same in every call.
     captured : position -> function that reads a global or closure array again, for each call.
     holds : says whether everything else that was read from outside still is the same; None: nothing was.
     """
 
     graph: Graph
-    unflatten: Callable[[Sequence[Any]], Any]
+    tree: Tree
+    first: int
     constants: Mapping[int, np.ndarray]
     captured: Mapping[int, Getter]
     holds: Callable[[], bool] | None
+
+    @property
+    def unflatten(self) -> Callable[[Sequence[Any]], Any]:
+        """Makes the result, in the user's structure, from the outputs."""
+        return builder(self.tree, self.first)
 
 
 def trace(
@@ -91,7 +97,7 @@ def trace(
     writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
     graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, tuple(rec.shapes.asserts)), rec.shapes)
     captures = rebinder.captures
-    return Traced(graph, builder(tree, len(bases)), rec.constant_inputs, captures.getters, captures.guard())
+    return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, captures.guard())
 
 
 def _is_written(storage: Storage) -> bool:

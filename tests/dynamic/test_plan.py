@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -55,12 +56,13 @@ def test_conditions_are_checked_before_anything_is_written() -> None:
     assert a.all()
 
 
-def test_sizes_that_depend_on_data() -> None:
+@pytest.mark.parametrize("function", [np.flatnonzero, np.nonzero])
+def test_sizes_that_depend_on_data(function: Callable[..., object]) -> None:
     """The length of a library function's result is a symbol; a condition on it is checked right after the call."""
     count = as_index(Symbol("u0", 0, None))
     g = Symbolic()
     x = g.input(S, dtype="float64")
-    attrs = {"function": np.flatnonzero, "args": (Arg(0),), "kwargs": (), "results": (((count,), np.dtype("int64")),)}
+    attrs = {"function": function, "args": (Arg(0),), "kwargs": (), "results": (((count,), np.dtype("int64")),)}
     call = g.node("extern", (g("greater", x, 0),), (), "int64", **attrs)
     places = g.node("result", (call,), (count,), "int64", k=0)
     picked = g.gather(x, (0,), places)
@@ -103,7 +105,7 @@ def test_an_index_is_checked_against_the_size_of_this_call() -> None:
         inside = np.array([0, n - 1, -n, -1])
         np.testing.assert_array_equal(call(a, inside)[0], -a[inside])
         for bad in (n, -n - 1):
-            with pytest.raises(OutOfBoundsError, match=f"index {bad} is out of bounds for axis 0 with size {n}"):
+            with pytest.raises(OutOfBoundsError, match=f"index {bad} is out of bounds for axis with size {n}"):
                 call(a, np.array([0, bad]))
 
 

@@ -231,6 +231,16 @@ def test_a_size_that_is_no_python_int_is_named() -> None:
     assert "Python int" in message
 
 
+def test_an_index_from_an_array_that_is_out_of_bounds() -> None:
+    def f(x, low, high):
+        a = x[low] * 2
+        return a + x[high]
+
+    message = failure(errors.OutOfBoundsError, f, X, np.array([0, 2]), np.array([0, 5]))
+    assert "index 5 is out of bounds for axis with size 3" in message
+    assert here(f, 2) in message
+
+
 @pytest.mark.parametrize("function", [branches, sizes_by_value], ids=lambda f: f.__name__)
 def test_without_strict_the_call_runs_as_numpy_with_one_warning(function: Callable[..., object]) -> None:
     compiled = numstax.jit(function)

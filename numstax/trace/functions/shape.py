@@ -52,7 +52,7 @@ def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
     old = x.strides_in_elements
     if x.is_scalar:
         return rec.fresh(rec.nodes.reshape(x.node, shape), is_scalar=not shape)
-    if old is None or not (is_contiguous(x.sizes, old) or rec.shapes.has_hint(*x.sizes, *old, *shape)):
+    if old is None or not (is_contiguous(x.sizes, old) or rec.shapes.can_lay_out(x.sizes, (*old, *shape))):
         result = rec.fresh(rec.nodes.reshape(x.node, shape))
         result.storage.fixed = x.storage.fixed = "a reshaped array that NumPy may or may not have copied"
         return result

@@ -1,0 +1,187 @@
+"""Calls of exported functions: structure, dtypes, layouts, writes, aliases, and what is refused."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax.errors import ArgumentCountError, ReadOnlyError, SignatureError, SizeError, UnsupportedArgumentError
+from tests.support import layouts, normal, same
+
+N, M = numstax.Dim("n", 1, 100), numstax.Dim("m", 1, 100)
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclass
+class Layer:
+    weight: np.ndarray
+    scale: float
+
+
+def affine(x, w, b=0.5):
+    return x @ w + b
+
+
+@pytest.fixture(scope="module")
+def exported() -> numstax.Exported:
+    return numstax.export(affine, (normal((8, 3)), normal((3, 4)), 0.5), dynamic_shapes={"x": {0: N}})
+
+
+def test_keywords_are_taken(exported: numstax.Exported) -> None:
+    x, w = normal((5, 3)), normal((3, 4), seed=1)
+    want = affine(x, w, 2.5)
+    np.testing.assert_allclose(exported(x, w, 2.5), want, rtol=1e-5)
+    np.testing.assert_allclose(exported(x, b=2.5, w=w), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda x, w, b: (x, w), ArgumentCountError, r"affine\(x, w, b\) was called with argument 0, argument 1"),
+        (lambda x, w, b: (x, w, b, b), ArgumentCountError, r"affine\(x, w, b\)"),
+        (lambda x, w, b: (x.astype("f8"), w, b), SignatureError, "x has dtype float64; .*float32"),
+        (lambda x, w, b: (x[0], w, b), SignatureError, "x has 1 dimensions; .*2"),
+        (lambda x, w, b: (x.tolist(), w, b), SignatureError, r"the arguments are x, x\[0\]"),
+        (lambda x, w, b: (np.ma.array(x), w, b), SignatureError, "x is a MaskedArray"),
+        (lambda x, w, b: (x, w, 1), SignatureError, "b is a int; .*float"),
+        (lambda x, w, b: (x[:0], w, b), SizeError, r"x.shape\[0\] is 0; .*Dim\('n', min=1, max=100\)"),
+        (lambda x, w, b: (np.ones((101, 3), "f4"), w, b), SizeError, r"x.shape\[0\] is 101; .*max=100"),
+        (lambda x, w, b: (x, w[:, :2], b), SizeError, r"w.shape\[1\] is 2; it is always 4"),
+    ],
+)
+def test_refused(exported: numstax.Exported, change, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        exported(*change(normal((5, 3)), normal((3, 4)), 0.5))
+
+
+def test_a_parameter_twice(exported: numstax.Exported) -> None:
+    with pytest.raises(ArgumentCountError, match="was called with"):
+        exported(normal((5, 3)), normal((3, 4)), 0.5, x=normal((5, 3)))
+
+
+@pytest.mark.parametrize("example", ["C", "F", "sliced", "reversed", "rows repeated"])
+def test_every_layout_at_every_call(example: str) -> None:
+    def function(x, y):
+        return x * 2 + y, x.T.sum(0), np.cumsum(x - y, axis=0)
+
+    given = dict(layouts(normal((8, 6))))[example]
+    made = numstax.export(function, (given, normal((8, 6))), dynamic_shapes={k: {0: N, 1: M} for k in "xy"})
+    for seed, (rows, columns) in enumerate(((8, 6), (5, 7), (1, 4), (3, 1))):
+        for name, x in layouts(normal((rows, columns), seed=seed)):
+            if x.size == 0:
+                continue
+            y = normal(x.shape, seed=9)
+            for got, want in zip(made(x, y), function(x, y), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_other_byte_order_and_alignment() -> None:
+    made = numstax.export(lambda x: x * 2, (normal((8,), "f8"),), dynamic_shapes={"x": {0: N}})
+    x = normal((5,), "f8")
+    same(made(x.astype(">f8")), x * 2)
+    shifted = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view("f8")
+    assert not shifted.flags.aligned
+    same(made(shifted), x * 2)
+
+
+# --- writes and aliases -----------------------------------------------------------------------------
+
+
+def update(x, y):
+    x += y
+    x[0] = 7
+    return x[1:].sum()
+
+
+def test_arguments_are_written() -> None:
+    made = numstax.export(update, (normal((8, 4)), normal((8, 4))), dynamic_shapes={k: {0: N} for k in "xy"})
+    for name, x in layouts(normal((5, 4))):
+        if x.shape != (5, 4) or name.endswith("repeated"):
+            continue
+        y = normal((5, 4), seed=3)
+        wanted, given = x.copy(), x
+        total = update(wanted, y)
+        np.testing.assert_allclose(made(given, y), total, rtol=1e-4)
+        np.testing.assert_array_equal(given, wanted, name)
+
+
+def test_what_is_written_is_writeable_and_its_own() -> None:
+    made = numstax.export(update, (normal((8, 4)), normal((8, 4))), dynamic_shapes={k: {0: N} for k in "xy"})
+    x = normal((6, 4))
+    with pytest.raises(UnsupportedArgumentError, match="x is written and shares memory with y"):
+        made(x[1:], x[:-1])
+    before = x.copy()
+    x.flags.writeable = False
+    with pytest.raises(ReadOnlyError, match="x is written"):
+        made(x, normal((6, 4)))
+    same(x, before)
+
+
+def test_results_that_are_views() -> None:
+    made = numstax.export(lambda x: (x.T, x[1:]), (normal((8, 4)),), dynamic_shapes={"x": {0: N}})
+    x = normal((5, 4))
+    transposed, rest = made(x)
+    assert np.shares_memory(transposed, x)
+    x[1, 0] = 99
+    assert transposed[0, 1] == rest[0, 0] == 99
+
+
+# --- structure --------------------------------------------------------------------------------------
+
+
+def test_containers() -> None:
+    def function(batch, layer, pair, flag):
+        x = batch["x"][0] @ layer.weight * layer.scale
+        return {"y": x + pair.first, "z": Pair(x.sum(), flag), "n": x.shape[0]}
+
+    args = (
+        {"x": [normal((8, 3)), 1]},
+        Layer(normal((3, 2)), 2.0),
+        Pair(np.float32(3), None),
+        "mean",
+    )
+    made = numstax.export(function, args, dynamic_shapes={"batch['x'][0]": {0: N}})
+    call = ({"x": [normal((5, 3)), 1]}, Layer(normal((3, 2), seed=2), 0.25), Pair(np.float32(1), None), "mean")
+    got, want = made(*call), function(*call)
+    assert list(got) == ["y", "z", "n"]
+    assert type(got["z"]) is Pair
+    assert (got["z"].second, got["n"]) == ("mean", 5)
+    np.testing.assert_allclose(got["y"], want["y"], rtol=1e-5)
+    for bad, message in (
+        (({"x": [normal((5, 3)), 2]}, *call[1:]), r"batch\['x'\]\[1\] is 2; .* for 1"),
+        (({"x": (normal((5, 3)), 1)}, *call[1:]), r"batch\['x'\] is a tuple of 2; .* for a list of 2"),
+        ((*call[:3], "sum"), "flag is 'sum'; .* for 'mean'"),
+        ((*call[:2], Pair(1.0, None), "mean"), "pair.* is a float; .*float32"),
+    ):
+        with pytest.raises(SignatureError, match=message):
+            made(*bad)
+
+
+def test_arrays_from_outside_become_part_of_the_program() -> None:
+    table = normal((3, 4))[:, ::2]
+    made = numstax.export(lambda x: x @ table + np.arange(2.0), (normal((8, 3)),), dynamic_shapes={"x": {0: N}})
+    x, kept = normal((5, 3)), table.copy()
+    table[...] = 0
+    np.testing.assert_allclose(made(x), x @ kept + np.arange(2.0), rtol=1e-5)
+
+
+def test_a_jitted_function_is_exported() -> None:
+    made = numstax.export(numstax.jit(lambda x: x + 1), (normal((8,)),), dynamic_shapes={"x": {0: N}})
+    same(made(np.zeros(3, "f4")), np.ones(3, "f4"))
+
+
+def test_without_dims_every_size_is_fixed() -> None:
+    made = numstax.export(lambda x: x + 1, (normal((8,)),))
+    same(made(np.zeros(8, "f4")), np.ones(8, "f4"))
+    with pytest.raises(SizeError, match=r"x.shape\[0\] is 7; it is always 8, since it was not declared"):
+        made(np.zeros(7, "f4"))
+
+
+def test_a_library_function_whose_result_has_its_own_size() -> None:
+    made = numstax.export(lambda x: np.sort(x)[::-1] * 2, (normal((8,)),), dynamic_shapes={"x": {0: N}})
+    x = normal((31,))
+    same(made(x), np.sort(x)[::-1] * 2)
