@@ -70,8 +70,9 @@ class Explanation:
         yield from (f"  {refusal.what}: {refusal.reason}" for refusal in self.refusals)
 
     def plot(self, path: str | Path) -> None:
-        """Draw the graph as a picture; needs matplotlib."""
-        assert self.graph is not None
+        """Draw the graph as a picture; needs matplotlib.  Raises ValueError when nothing was compiled."""
+        if self.graph is None:
+            raise ValueError(f"{self.name} has no graph: {self.reason}")
         places = _places(self.graph)
         depth = max((y for _, y in places.values()), default=0)
         breadth = max((x for x, _ in places.values()), default=0)

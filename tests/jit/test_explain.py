@@ -52,3 +52,10 @@ def test_what_runs_as_numpy_says_why():
 def test_picture(tmp_path):
     numstax.explain(softmax, X).plot(tmp_path / "graph.png")
     assert (tmp_path / "graph.png").stat().st_size > 1000
+
+
+def test_picture_of_plain_numpy(tmp_path):
+    with pytest.warns(numstax.NumstaxWarning):
+        explained = numstax.explain(lambda x: x if x.sum() > 0 else -x, X)
+    with pytest.raises(ValueError, match="branch on the value"):
+        explained.plot(tmp_path / "graph.png")
