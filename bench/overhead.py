@@ -45,6 +45,13 @@ def twenty_operations(x):
     return x
 
 
+def eight_branches(x):
+    for k in range(2, 9):
+        if x.shape[0] < 4 * k:
+            return x + k
+    return x * 2
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.overhead", description="what a call costs")
     parser.add_argument("--size", type=int, default=8, help="elements in each array")
@@ -59,9 +66,11 @@ def main(argv: list[str] | None = None) -> None:
         [[r["function"], f"{r['numpy'] * 1e6:.2f}", f"{r['numstax'] * 1e6:.2f}"] for r in rows],
     )
     added = import_time("numpy, numstax") - import_time("numpy")
-    print(f"\nimport numstax adds {added * 1e3:.0f} ms to import numpy")
+    searched = dispatch_time(options.rounds)
+    print(f"\nguard check and dispatch among 8 dynamic artifacts, the last one fits: {searched * 1e6:.2f} us")
+    print(f"import numstax adds {added * 1e3:.0f} ms to import numpy")
     if options.name:
-        print(timing.record(options.name, rows, size=options.size, import_seconds=added))
+        print(timing.record(options.name, rows, size=options.size, import_seconds=added, dispatch_seconds=searched))
 
 
 def _cases(size: int) -> list[tuple[Callable[..., object], tuple[object, ...]]]:
@@ -83,6 +92,26 @@ def measure(fn: Callable[..., object], args: tuple[object, ...], rounds: int) ->
     compiled(*args)
     calls = {"numpy": lambda: fn(*args), "numstax": lambda: compiled(*args)}
     return {"function": fn.__name__, **timing.medians(calls, rounds, 0.02, patience=10)}
+
+
+def dispatch_time(rounds: int) -> float:
+    """Seconds to find the artifact that fits when all eight are tried: a call so found beside one found at once."""
+    import numstax
+
+    compiled = numstax.jit(eight_branches, strict=True, dynamic=True)
+    arrays = [np.zeros(4 * k - 1, np.float32) for k in range(2, 10)]
+    for x in arrays:
+        compiled(x)
+    # artifacts stand newest first: the oldest is found last
+    newest, *_, oldest = compiled.artifacts()
+
+    def call(last: object) -> None:
+        compiled._last = last.enter
+        compiled(arrays[0])
+
+    calls = {"searching": lambda: call(newest), "repeating": lambda: call(oldest)}
+    found = timing.medians(calls, rounds, 0.02, patience=10)
+    return found["searching"] - found["repeating"]
 
 
 def import_time(modules: str) -> float:

@@ -37,7 +37,7 @@ from numstax.errors import (
     UnsupportedDtypeError,
     VerifyError,
 )
-from numstax.guards import MISS, Guard, key_of
+from numstax.guards import MISS, Guard, key_of, searcher
 from numstax.ir.graph import Graph
 from numstax.knobs import Knobs, from_environ
 from numstax.pipeline import Region, display
@@ -98,6 +98,7 @@ class Jitted:
         self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         self._static = self._static_places()
         self._table: dict[object, tuple[Artifact, ...]] = {}
+        self._search: dict[object, Callable[[tuple, dict], Any]] = {}
         self._last: Callable[[tuple, dict], Any] = lambda args, kwargs: MISS
         self._warned: set[str] = set()
         self._lock = threading.Lock()
@@ -130,11 +131,11 @@ class Jitted:
         if contains_traced(args) or contains_traced(kwargs):
             return self.__wrapped__(*args, **kwargs)
         key = self._key(args, kwargs)
-        for artifact in self._table.get(key, ()):
-            result = artifact.enter(args, kwargs)
-            if result is not MISS:
-                self._last = artifact.enter
-                return result
+        search = self._search.get(key)
+        found: Any = MISS if search is None else search(args, kwargs)
+        if found is not MISS:
+            result, self._last = found
+            return result
         self._log_recompile(key, args, kwargs)
         return self._first_call(key, args, kwargs)
 
@@ -180,6 +181,7 @@ class Jitted:
         with self._lock:
             if sum(map(len, self._table.values())) < SPECIALISATIONS:
                 self._table[key] = (artifact, *self._table.get(key, ()))
+                self._search[key] = searcher([a.enter for a in self._table[key]])
                 self._last = artifact.enter
 
     def _run_plain(self, guard: Guard, key: object, args: tuple, kwargs: dict, error: Exception) -> Any:

@@ -132,6 +132,7 @@ def parse_graph(text: str) -> Graph:
     outputs: list[Output] = []
     writes: list[tuple[int, Node]] = []
     asserts: list[tuple[str, Index, Index, str]] = []
+    passed: tuple[str, ...] = ()
     for line in _lines(text):
         if line.text == "graph" or _define_symbol(line, names):
             continue
@@ -149,6 +150,8 @@ def parse_graph(text: str) -> Graph:
                 origin=line.origin,
                 **_fields(attrs or "", names),
             )
+        elif found := line.match(r"sizes (.*)"):
+            passed = tuple(found[1].split(", "))
         elif found := line.match(r"assert (\w+) (.*), (.*) : ('.*'|\".*\")"):
             asserts.append((found[1], _index(found[2], names), _index(found[3], names), _value(found[4], {})))
         elif found := line.match(r"write (\d+) = (%\d+)"):
@@ -158,7 +161,7 @@ def parse_graph(text: str) -> Graph:
             alias = (found[3], int(found[4])) if found[3] else None
             views = _value(found[5], names) if found[5] else ()
             outputs.append(Output(nodes[found[1]], bool(found[2]), alias, views))
-    return Graph(tuple(inputs), tuple(outputs), tuple(writes), tuple(asserts))
+    return Graph(tuple(inputs), tuple(outputs), tuple(writes), tuple(asserts), passed)
 
 
 def parse_kernel(text: str) -> Kernel:

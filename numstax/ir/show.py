@@ -49,6 +49,8 @@ def show_graph(graph: Graph) -> str:
     for position, spec in enumerate(graph.inputs):
         strides = f" strides [{_sizes(spec.strides)}]" if spec.strides else ""
         lines.append((f"input {position} {spec.kind} {_type(spec.dtype, spec.shape)}{strides} {spec.name!r}", ""))
+    if graph.sizes:
+        lines.append((f"sizes {', '.join(graph.sizes)}", ""))
     lines += [(_node_text(node, names), _origin(node.origin)) for node in nodes]
     for kind, a, b, message in graph.asserts:
         lines.append((f"assert {kind} {a}, {b} : {message!r}", ""))

@@ -214,7 +214,8 @@ def _range(shapes: ShapeEnvironment, part: slice, size: Index) -> tuple[Index, I
         return at if shapes.at_least(last, at) else last
 
     start, stop = clamped(part.start, first if forward else last), clamped(part.stop, last if forward else first)
-    count = count_steps(shapes, start, stop, step)
+    # a start of -1, before the first element, would mean the last one in the slice
+    count = count_steps(shapes, start, stop, step) if forward or shapes.at_least(start, 0) else ZERO
     if count is ZERO:
         return ZERO, ONE, ZERO, slice(0, 0)
     return start, step, count, slice(start, stop if forward or shapes.at_least(stop, 0) else None, step)

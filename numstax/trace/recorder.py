@@ -214,11 +214,17 @@ class Recorder:
         return elementwise.apply(self, op, operands, dtype)
 
 
+_SEQUENCES = (list, tuple)
+
+
 def contains_traced(tree: object) -> bool:
     """Is there a traced array in the nested lists, tuples and dicts?"""
-    if isinstance(tree, TracedArray | Size):
+    kind = type(tree)
+    if kind is np.ndarray:
+        return False
+    if kind is TracedArray or kind is Size:
         return True
-    if isinstance(tree, list | tuple):
+    if isinstance(tree, _SEQUENCES):
         return any(contains_traced(item) for item in tree)
     if isinstance(tree, dict):
         return any(contains_traced(item) for item in tree.values())
