@@ -38,6 +38,18 @@ def narrowed(error: ConstraintError, shapes: Shapes) -> Shapes:
     return {name: {k: made.get(d.name, d) for k, d in axes.items()} for name, axes in shapes.items()}
 
 
+def exported_in_part(program: Program, shapes: Shapes) -> tuple[numstax.Exported, Shapes]:
+    """For the declared sizes, or those that are suggested.  A Dim with one size can make a relation of two Dims one
+    of the other alone, so it may take a suggestion for each Dim."""
+    given = [copy(a) for a in program.inputs]
+    for _ in range(1 + sum(map(len, shapes.values()))):
+        try:
+            return numstax.export(program.run, given, dynamic_shapes=shapes), shapes
+        except ConstraintError as error:
+            shapes = narrowed(error, shapes)
+    raise AssertionError(f"the last suggestion for {program!r} was {shapes}")
+
+
 @st.composite
 def calls(draw: st.DrawFn, program: Program, shapes: Shapes) -> list[np.ndarray]:
     sizes: dict[str, int] = {}
@@ -74,12 +86,8 @@ def result_or_error(exported: numstax.Exported, arrays: list[np.ndarray]) -> obj
 def test_random_programs(data: st.DataObject) -> None:
     program = data.draw(programs())
     shapes = data.draw(declarations(program))
-    given = [copy(a) for a in program.inputs]
     try:
-        exported = numstax.export(program.run, given, dynamic_shapes=shapes)
-    except ConstraintError as error:
-        shapes = narrowed(error, shapes)
-        exported = numstax.export(program.run, given, dynamic_shapes=shapes)
+        exported, shapes = exported_in_part(program, shapes)
     except DataDependentError:
         event("refused")
         return
