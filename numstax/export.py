@@ -64,7 +64,7 @@ def export(
     interface = Interface(getattr(plain, "__name__", "function"), names, inputs, tuple(dims.values()))
     interface.take(args, kwargs)
 
-    layouts = {spec.name: spec for spec in interface.arrays()}
+    layouts = {spec.name: spec for spec in interface.arrays}
     laid_out = [_laid_out(v, n, layouts) for n, v in zip(names, (*args, *kwargs.values()), strict=True)]
     shapes = DeclaredShapes(declared)
     traced = trace(plain, laid_out[: len(args)], dict(zip(kwargs, laid_out[len(args) :], strict=True)), shapes=shapes)
@@ -130,8 +130,8 @@ def _kept(decisions: Sequence[Decision], dims: Mapping[str, Dim], hints: Mapping
 
 
 def _assertion(fact: Fact, interface: Interface) -> Assertion:
-    specs = interface.arrays()
-    places = {name: f"{specs[k].name}.shape[{axis}]" for name, ((k, axis), *_) in interface.places().items()}
+    specs = interface.arrays
+    places = {name: f"{specs[k].name}.shape[{axis}]" for name, ((k, axis), *_) in interface.places.items()}
     text = re.sub(r"[^\W\d]\w*", lambda found: places.get(found[0], found[0]), str(fact))
     return Assertion(f"{fact.index} {fact.relation} 0", text)
 

@@ -90,7 +90,7 @@ class Exported:
         self._unflatten = builder(contents.tree, contents.first)
         self._baked = {b.position: b.array for b in contents.baked}
         self._specs = [i for i in contents.interface.inputs if not isinstance(i, interface.FixedInput)]
-        self._writes = any(i.written for i in contents.interface.arrays())
+        self._writes = any(i.written for i in contents.interface.arrays)
         self.__name__ = contents.interface.function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import CodeType
 from typing import Any
 
@@ -108,7 +108,7 @@ class Assertion:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Interface:
     """parameters : names of the arguments; inputs : their parts; assertions : the guards that were kept."""
 
@@ -145,27 +145,29 @@ class Interface:
         sizes = self._sizes([v for v in taken if isinstance(v, np.ndarray)])
         return [v for i, v in zip(self.inputs, taken, strict=True) if not isinstance(i, FixedInput)], sizes
 
+    @cached_property
     def arrays(self) -> list[ArrayInput]:
         return [i for i in self.inputs if isinstance(i, ArrayInput)]
 
+    @cached_property
     def places(self) -> dict[str, list[tuple[int, int]]]:
         """For each Dim, the arrays (by number) and axes that have it."""
         places: dict[str, list[tuple[int, int]]] = {dim.name: [] for dim in self.dims}
-        for k, spec in enumerate(self.arrays()):
+        for k, spec in enumerate(self.arrays):
             for axis, size in enumerate(spec.shape):
                 if isinstance(size, str):
                     places[size].append((k, axis))
         return places
 
     def _sizes(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
-        specs = self.arrays()
+        specs = self.arrays
         for spec, array in zip(specs, arrays, strict=True):
             for axis, (size, want) in enumerate(zip(array.shape, spec.shape, strict=True)):
                 if isinstance(want, int) and size != want:
                     where = f"{spec.name}.shape[{axis}]"
                     raise SizeError(f"{where} is {size}; it is always {want}, since it was not declared as a Dim")
         sizes = {}
-        for dim, places in zip(self.dims, self.places().values(), strict=True):
+        for dim, places in zip(self.dims, self.places.values(), strict=True):
             (k, axis), *others = places
             where = f"{specs[k].name}.shape[{axis}]"
             size = sizes[dim.name] = arrays[k].shape[axis]
@@ -183,7 +185,7 @@ class Interface:
 
     def check_overlap(self, arrays: Sequence[np.ndarray]) -> None:
         """Raises UnsupportedArgumentError when an array that is written may share memory with another."""
-        specs = self.arrays()
+        specs = self.arrays
         for k, spec in enumerate(specs):
             for j, other in enumerate(specs):
                 if spec.written and j != k and np.may_share_memory(arrays[k], arrays[j]):
@@ -193,9 +195,9 @@ class Interface:
 
     def conditions(self) -> list[str]:
         """What a call is checked for, as text."""
-        specs = self.arrays()
+        specs = self.arrays
         lines = []
-        for dim, places in zip(self.dims, self.places().values(), strict=True):
+        for dim, places in zip(self.dims, self.places.values(), strict=True):
             where = [f"{specs[k].name}.shape[{axis}]" for k, axis in places]
             lines += [f"assert {other} == {where[0]} : {dim.name}" for other in where[1:]]
             upper = "" if dim.max is None else f" <= {dim.max}"
@@ -210,7 +212,9 @@ def _code(test: str) -> CodeType:
 
 def parts(value: Any, name: str) -> Iterator[tuple[str, object]]:
     """Names and leaves of an argument, in the order in which a trace takes them; a container comes before its items."""
-    if isinstance(value, tuple | list):
+    if type(value) is np.ndarray:
+        yield name, value
+    elif isinstance(value, tuple | list):
         yield name, Container(_type_name(value), len(value))
         for k, item in enumerate(value):
             yield from parts(item, f"{name}[{k}]")

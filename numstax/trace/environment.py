@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from numstax.errors import DataDependentError, Origin, ShapeError
 from numstax.ir.index import (
@@ -91,8 +92,8 @@ class ShapeEnvironment:
     # --- symbols ----------------------------------------------------------------------------------
 
     def _new(self, prefix: str, lo: int, hi: int | None, value: int, has_hint: bool = True) -> Index:
-        count = sum(name.startswith(prefix) for name in self.values)
-        symbol = Symbol(f"{prefix}{count}", lo, hi, 1, value if has_hint else None)
+        name = next(name for k in count() if (name := f"{prefix}{k}") not in self.values)
+        symbol = Symbol(name, lo, hi, 1, value if has_hint else None)
         self.values[symbol.name] = value
         return as_index(symbol)
 

@@ -170,6 +170,18 @@ def test_an_example_outside_the_range() -> None:
         exported(lambda x: x, normal((4, 2)), x={0: N, 1: N})
 
 
+@pytest.mark.parametrize("name", ["u0", "u1", "rows"])
+def test_sizes_that_depend_on_data(name: str) -> None:
+    def function(x):
+        places = np.flatnonzero(x > 0)
+        return places, x[places].sum() / x.shape[0]
+
+    made = exported(function, normal((64,), "f8"), x={0: numstax.Dim(name)})
+    for size in (1, 30, 31):
+        x = normal((size,), "f8", seed=size)
+        same(made(x), function(x), ulps=8)
+
+
 @pytest.mark.parametrize("name", ["x0", "out0", "call", "s1", "address", "numpy", "lo", "n0"])
 def test_any_name(name: str) -> None:
     made = exported(lambda x: (x @ x.T).sum(0) / x.shape[0], normal((64, 3)), x={0: numstax.Dim(name), -1: None})
