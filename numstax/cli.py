@@ -26,7 +26,7 @@ from numstax.errors import NumstaxError
 from numstax.runtime.cache import DiskCache
 
 BENCHES = ("fused", "op", "overhead", "compile_time", "plot")
-_PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "numba-cuda", "cuda-core")
+_PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-core")
 _ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
 
 

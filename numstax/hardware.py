@@ -14,6 +14,9 @@ from pathlib import Path
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
+STRIP = 1 << 14
+"""Bytes of a row that are worth walking at a time where rows are combined: long enough to stream, and what is
+kept for them stays near the core."""
 
 
 @dataclass(frozen=True, slots=True)

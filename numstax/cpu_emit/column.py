@@ -22,6 +22,7 @@ from numstax.ir.loops import Loop, Reduce, Scan
 
 ROWS = 128
 """Rows between two combinations of partial sums."""
+_ANY_ORDER = ("add", "maximum", "minimum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 class Lanes(Protocol):
@@ -45,6 +46,11 @@ class Column:
         self.dtype = effect.dtype
         self.compute = dtypes.compute(self.dtype)
         self.acc = self._array(self.compute)
+
+    @property
+    def any_order(self) -> bool:
+        """May rows be combined with each other before the accumulator?  Not where every step rounds to a half float."""
+        return isinstance(self.effect, Reduce) and self.effect.op in _ANY_ORDER and self.compute == self.dtype
 
     def _array(self, dtype: np.dtype) -> str:
         return self.text.array("acc", dtype, self.lanes.block)

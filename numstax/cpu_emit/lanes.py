@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
 
-from numstax.cpu_emit.column import Column, SumColumn, column
+from numstax.cpu_emit.column import Column, column
 from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
 from numstax.cpu_emit.text import factor
@@ -207,9 +207,9 @@ class _LaneLoops:
 
 
 def _jam(loop: Loop, columns: Sequence[Column]) -> int:
-    """Rows added in one pass: several where that is one sum of a short body."""
-    short = len(loop.effects) == 1 and len(loop.body) <= LONGEST_JAMMED
-    return JAM if short and columns and isinstance(columns[0], SumColumn) else 1
+    """Rows combined in one pass: several where that is one sum or extremum of a short body."""
+    short = len(loop.inner) > 0 and len(loop.effects) == 1 and len(loop.body) <= LONGEST_JAMMED
+    return JAM if short and columns and columns[0].any_order else 1
 
 
 def _iterates(loop: Loop) -> bool:

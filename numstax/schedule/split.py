@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from numstax import dtypes
-from numstax.hardware import Hardware, host
-from numstax.ir.index import ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product
+from numstax.hardware import STRIP, Hardware, host
+from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product, stride_of
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
 from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
 from numstax.schedule.kernels import Unit, make_kernel
@@ -29,6 +29,8 @@ PARTS = 64
 """Outer points of the first kernel, at most."""
 PART = 1 << 14
 """Elements in one part, at least."""
+ROWS, COLUMN_PART = 64, 1 << 17
+"""Rows and elements in one part of a reduction down columns, at least: its partial results are as long as a row."""
 PLACES = ("argmax", "argmin")
 
 
@@ -59,7 +61,11 @@ def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
     """How many parts to reduce in; None when the kernel has enough outer points, or cannot be split."""
     first, *rest = kernel.loops
     outer = points(kernel.outer)
-    if not first.inner or any(loop.inner for loop in rest) or outer >= TASKS_PER_CORE * hardware.cores:
+    if not first.inner or any(loop.inner for loop in rest):
+        return None
+    columns = _columns(kernel)
+    tasks = points(kernel.outer[:-1]) * -(-hint(kernel.outer[-1].extent) // columns) if columns else outer
+    if tasks >= TASKS_PER_CORE * hardware.cores:
         return None
     reductions = [e for e in first.effects if isinstance(e, Reduce)]
     stored = [kernel.buffer(e.buffer).kind for e in first.effects if isinstance(e, Store)]
@@ -70,12 +76,25 @@ def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
     extent = first.inner[0].extent
     if bounds(product(v.extent for v in kernel.outer))[1] and bounds(product(v.extent for v in first.inner))[1] is None:
         # the next call may bring any length; parts without elements are right, and cost little
-        return PARTS // max(outer, 1)
-    most = min(PARTS // max(outer, 1), hint(extent), outer * points(first.inner) // PART)
+        return PARTS // max(tasks, 1)
+    rows, part = (ROWS, COLUMN_PART) if columns else (1, PART)
+    most = min(PARTS // max(tasks, 1), hint(extent) // rows, outer * points(first.inner) // part)
     if most < 2 or work(kernel.outer, kernel.loops) <= SMALL_WORK:
         return None
     # a divisor needs no remainder
     return next((p for p in range(most, most // 2, -1) if hint(extent) % p == 0), most)
+
+
+def _columns(kernel: Kernel) -> int:
+    """How many results one task makes where a reduction goes down columns: a strip of each row; 0 where not."""
+    first = kernel.loops[0]
+    if not kernel.outer:
+        return 0
+    offsets = [offset for _, offset in first.loads()]
+    along = [stride_of(offset, kernel.outer[-1]) for offset in offsets]
+    if ONE not in along or ONE in (stride_of(offset, first.inner[-1]) for offset in offsets):
+        return 0
+    return STRIP // max(b.dtype.itemsize for b in kernel.buffers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +120,12 @@ class _Splitter:
         along = first.inner[0]
         size = along.extent // parts
         left = along.extent % parts
-        shape = (*(v.extent for v in kernel.outer), as_index(parts if left is ZERO else parts + 1))
+        # the slowest dimension is the part, so that results side by side have partial results side by side
+        shape = (as_index(parts if left is ZERO else parts + 1), *(v.extent for v in kernel.outer))
         partials = {k: self._partial(e, shape) for k, e in enumerate(first.effects) if isinstance(e, Reduce)}
         part, step = self.fresh.var(as_index(parts)), self.fresh.var(size)
         reduced = self._reduce(first, step, size * part + step, kernel.outer, as_index(part), partials)
-        units: list[Unit] = [make_kernel((*kernel.outer, part), (reduced,), self.buffers)]
+        units: list[Unit] = [make_kernel((part, *kernel.outer), (reduced,), self.buffers)]
         last: list[Loop] = []
         if left is not ZERO:
             step = self.fresh.var(left)
@@ -142,7 +162,7 @@ class _Splitter:
     def _to_partial(
         self, effect: Reduce, partial: _Partial, outer: tuple[Var, ...], row: Index, recorder: Recorder
     ) -> Reduce:
-        offset = flatten((*map(as_index, outer), row), partial.values.shape)
+        offset = flatten((row, *map(as_index, outer)), partial.values.shape)
         if partial.positions is not None:
             places = partial.positions.name
             return replace(effect, buffer=places, offset=offset, value_buffer=partial.values.name, value_offset=offset)
@@ -153,8 +173,8 @@ class _Splitter:
 
     def _combine(self, loop: Loop, outer: tuple[Var, ...], shape: tuple[Index, ...], partials: Partials) -> list[Loop]:
         """Reduce the partial results to what the loop was to give."""
-        part = self.fresh.var(shape[-1])
-        offset = flatten(tuple(map(as_index, (*outer, part))), shape)
+        part = self.fresh.var(shape[0])
+        offset = flatten(tuple(map(as_index, (part, *outer))), shape)
         recorder, narrow = Recorder(), Recorder()
         effects: list[Effect] = []
         stores: list[Effect] = []

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from numstax.hardware import Hardware, host
+from numstax.hardware import STRIP, Hardware, host
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
 from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling
@@ -93,10 +93,10 @@ def _tile_edge(kernel: Kernel, machine: Hardware) -> int:
 
 
 def _column_block(kernel: Kernel, lane: Var, machine: Hardware) -> int:
-    """Lanes at a time: a page of the widest element, fewer where local buffers would outgrow the cache or
+    """Lanes at a time: a strip of the widest element, fewer where local buffers would outgrow the cache or
     workers would go without a task."""
     widest = max(b.dtype.itemsize for b in kernel.buffers)
-    block = max(4096 // widest, machine.lanes(widest))
+    block = max(STRIP // widest, machine.lanes(widest))
     kept = max((_local_bytes(b) for b in kernel.buffers if b.kind == "local"), default=0)
     others = hint(product(v.extent for v in kernel.outer if v != lane))
     lanes, least = hint(lane.extent), machine.lanes(widest)

@@ -283,3 +283,14 @@ def test_softmax_of_rows_beyond_the_cache_is_online() -> None:
     (got,), _ = evaluate_schedule(schedule, [x], {})
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(got, softmax(x), rtol=1e-5)
+
+
+def test_long_columns_are_split_into_groups_of_rows() -> None:
+    schedule = compiled(lambda x: (x + 1).max(0), *arrays((4096, 256)))
+    first, second = schedule.units
+    assert isinstance(first, Kernel)
+    assert isinstance(second, Kernel)
+    assert [v.extent.value for v in first.outer] == [8, 256]
+    (partial,) = first.writes() & second.reads()
+    assert [n.value for n in first.buffer(partial).shape] == [8, 256]
+    assert len(compiled(lambda x: x.max(0), *arrays((127, 8192))).units) == 1
