@@ -14,7 +14,7 @@ from pathlib import PurePath
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.spelling import spell
+from numstax.cpu_emit.spelling import WHOLE_POWERS, spell
 from numstax.cpu_emit.text import Text, factor
 from numstax.cpu_emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
@@ -243,7 +243,7 @@ class BodyText:
                 return False, bitcast(args[0], operands[0], instr.dtype)
             case "wrap":
                 return False, lambda: self._wrap(instr, args)
-        spelled = spell(instr.op, operands, instr.dtype, args, f"t{k}")
+        spelled = spell(self._operation(instr), operands, instr.dtype, args, f"t{k}")
 
         def print_statements() -> str:
             for line in spelled.statements:
@@ -251,6 +251,14 @@ class BodyText:
             return self.kernel.text.assign("v", spelled.expression)
 
         return False, print_statements
+
+    def _operation(self, instr: Instr) -> str:
+        """The operation to spell: a constant exponent may have its own."""
+        if instr.op == "power" and dtypes.kind(instr.dtype) == "f":
+            exponent = self.loop.body[instr.args[1]]
+            if exponent.op == "const":
+                return WHOLE_POWERS.get(exponent.attr, instr.op)
+        return instr.op
 
     def _load(self, k: int, instr: Instr, args: tuple[str, ...]) -> tuple[bool, str | Callable[[], str]]:
         name, offset = access(instr)

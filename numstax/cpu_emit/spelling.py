@@ -113,6 +113,8 @@ while {r}n > 0:
         "f": "power_{s}({a}, {b})",
     },
     "float_power": {"f": "power_{s}({a}, {b})"},
+    "cube": {"f": "cube_{s}({a})"},
+    "fourth_power": {"f": "fourth_power_{s}({a})"},
     "sqrt": {"f": "sqrt_{s}({a})"},
     "gcd": {
         "iu": """\
@@ -215,6 +217,8 @@ def template(op: str, kind: str) -> str | None:
     return template(op, "f") if found is None and kind in "hm" else found
 
 
+WHOLE_POWERS: dict[object, str] = {3: "cube", 4: "fourth_power"}
+"""What a power of floats with this constant exponent is printed as."""
 _WRAPPING = ("add", "subtract", "multiply", "square")
 """Numba lets LLVM assume that int64 arithmetic does not overflow (narrower integers it computes in int64):
 NumPy's wraps, so it is done unsigned."""

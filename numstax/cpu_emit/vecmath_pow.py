@@ -141,6 +141,32 @@ def power(x: Value, y: Value) -> Value:
     return where((x < 0) & (x > -inf) & ~whole, nan, signed)
 
 
+def cube(x: Value) -> Value:
+    """x**3; in float64 with what the roundings lost."""
+    if x.dtype == "f32":
+        wide = widen(x)
+        return narrow(wide * wide * wide)
+    square = x * x
+    lost = fma(x, x, -square)
+    result = square * x
+    return _corrected(result, fma(lost, x, fma(square, x, -result)))
+
+
+def fourth_power(x: Value) -> Value:
+    if x.dtype == "f32":
+        square = widen(x) * widen(x)
+        return narrow(square * square)
+    square = x * x
+    lost = fma(x, x, -square)
+    result = square * square
+    return _corrected(result, fma(lost * 2, square, fma(square, square, -result)))
+
+
+def _corrected(result: Value, lost: Value) -> Value:
+    """Their sum, but zeros keep their sign, and what has overflowed is infinite."""
+    return where((absolute(result) > 0) & (absolute(result) < inf), result + lost, result)
+
+
 def cbrt(x: Value) -> Value:
     """|x|**(1/3), and in float64 one Newton step with an exact residual, so that cubes have exact roots."""
     if x.dtype == "f32":
@@ -169,5 +195,5 @@ def hypot(x: Value, y: Value) -> Value:
     return where(infinite, inf, sqrt(fma(p, p, q * q)) * exponent_field(field, x.dtype))
 
 
-UNARY = {"cbrt": cbrt}
+UNARY = {"cbrt": cbrt, "cube": cube, "fourth_power": fourth_power}
 BINARY = {"power": power, "hypot": hypot}

@@ -123,7 +123,9 @@ class Graph:
     Graph is the text of `show`.
 
     `asserts` are (kind, Index a, Index b, message) checked at run time; kind 'eq' or 'le'.  `sizes` are symbols
-    whose values the caller passes after the inputs; others are read off the inputs and the results of externs.
+    whose values the caller passes after the inputs; others are read off the inputs and the results of externs:
+    `binders` are results whose shapes show sizes that depend on data.  Nodes may use such a size without using the
+    result, so binders are live, and come first.
     """
 
     inputs: tuple[InputSpec, ...]
@@ -131,11 +133,17 @@ class Graph:
     writes: tuple[tuple[int, Node], ...] = ()
     asserts: tuple[tuple[str, Index, Index, str], ...] = ()
     sizes: tuple[str, ...] = ()
+    binders: tuple[Node, ...] = ()
 
     def nodes(self) -> Iterator[Node]:
         """Every live node, arguments before users."""
-        roots = [o.node for o in self.outputs if o.alias is None] + [node for _, node in self.writes]
-        return iter(topological(roots))
+        outputs = (o.node for o in self.outputs if o.alias is None)
+        return iter(topological([*self.binders, *outputs, *(node for _, node in self.writes)]))
+
+    def named(self) -> list[Node]:
+        """Every node, those that only aliases name too, arguments before users."""
+        outputs = (o.node for o in self.outputs)
+        return topological([*self.binders, *outputs, *(node for _, node in self.writes)])
 
 
 def topological(roots: list[Node]) -> list[Node]:

@@ -133,6 +133,7 @@ def parse_graph(text: str) -> Graph:
     writes: list[tuple[int, Node]] = []
     asserts: list[tuple[str, Index, Index, str]] = []
     passed: tuple[str, ...] = ()
+    binders: tuple[Node, ...] = ()
     for line in _lines(text):
         if line.text == "graph" or _define_symbol(line, names):
             continue
@@ -152,6 +153,8 @@ def parse_graph(text: str) -> Graph:
             )
         elif found := line.match(r"sizes (.*)"):
             passed = tuple(found[1].split(", "))
+        elif found := line.match(r"binders (.*)"):
+            binders = tuple(nodes[name] for name in found[1].split())
         elif found := line.match(r"assert (\w+) (.*), (.*) : ('.*'|\".*\")"):
             asserts.append((found[1], _index(found[2], names), _index(found[3], names), _value(found[4], {})))
         elif found := line.match(r"write (\d+) = (%\d+)"):
@@ -161,7 +164,7 @@ def parse_graph(text: str) -> Graph:
             alias = (found[3], int(found[4])) if found[3] else None
             views = _value(found[5], names) if found[5] else ()
             outputs.append(Output(nodes[found[1]], bool(found[2]), alias, views))
-    return Graph(tuple(inputs), tuple(outputs), tuple(writes), tuple(asserts), passed)
+    return Graph(tuple(inputs), tuple(outputs), tuple(writes), tuple(asserts), passed, binders)
 
 
 def parse_kernel(text: str) -> Kernel:

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from numstax import dtypes
-from numstax.ir.graph import Builder, Graph, Literal, Node, topological
+from numstax.ir.graph import Builder, Graph, Literal, Node
 from numstax.ir.index import ONE, ZERO, as_index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.ir.values import cast
@@ -25,10 +25,11 @@ from numstax.ir.values import cast
 def simplify(graph: Graph) -> Graph:
     rewriter = _Rewriter()
     made: dict[Node, Node] = {}
-    for node in topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)]):
+    for node in graph.named():
         made[node] = rewriter.node(node, tuple(made[a] for a in node.args))
     outputs = tuple(replace(out, node=made[out.node]) for out in graph.outputs)
-    return replace(graph, outputs=outputs, writes=tuple((k, made[node]) for k, node in graph.writes))
+    writes = tuple((k, made[node]) for k, node in graph.writes)
+    return replace(graph, outputs=outputs, writes=writes, binders=tuple(made[node] for node in graph.binders))
 
 
 @cache

@@ -20,7 +20,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import Origin
-from numstax.ir.graph import Arg, Graph, Literal, Node, topological
+from numstax.ir.graph import Arg, Graph, Literal, Node
 from numstax.ir.index import Index, Ref, Symbol, Var, atoms
 from numstax.ir.loops import Buffer, BufferView, Effect, Extern, Instr, Kernel, Loop, Reduce, Scan, Schedule, Store
 
@@ -42,7 +42,7 @@ Graph.__str__ = Schedule.__str__ = Kernel.__str__ = show  # type: ignore[method-
 
 
 def show_graph(graph: Graph) -> str:
-    nodes = _all_nodes(graph)
+    nodes = graph.named()
     names = {node: f"%{k}" for k, node in enumerate(nodes)}
     lines: list[Line] = [("graph", "")]
     lines += _symbol_lines(_graph_sizes(graph, nodes))
@@ -54,6 +54,8 @@ def show_graph(graph: Graph) -> str:
     lines += [(_node_text(node, names), _origin(node.origin)) for node in nodes]
     for kind, a, b, message in graph.asserts:
         lines.append((f"assert {kind} {a}, {b} : {message!r}", ""))
+    if graph.binders:
+        lines.append((f"binders {' '.join(names[node] for node in graph.binders)}", ""))
     for position, node in graph.writes:
         lines.append((f"write {position} = {names[node]}", ""))
     for out in graph.outputs:
@@ -65,18 +67,18 @@ def show_graph(graph: Graph) -> str:
 
 def show_node(graph: Graph, node: Node) -> str:
     """The line that `show_graph` prints for `node`."""
-    names = {n: f"%{k}" for k, n in enumerate(_all_nodes(graph))}
+    names = {n: f"%{k}" for k, n in enumerate(graph.named())}
     return _joined([(_node_text(node, names), _origin(node.origin))])
 
 
 def show_kernel(kernel: Kernel) -> str:
-    return _joined([*_symbol_lines(_kernel_sizes(kernel)), *_kernel_lines(kernel, {})])
+    return _joined([*_symbol_lines(kernel_sizes(kernel)), *_kernel_lines(kernel, {})])
 
 
 def show_schedule(schedule: Schedule) -> str:
     sizes = [size for b in schedule.buffers for size in (*b.shape, *b.strides)]
     for unit in schedule.units:
-        sizes += _kernel_sizes(unit) if isinstance(unit, Kernel) else index_leaves((unit.args, unit.kwargs, unit.out))
+        sizes += kernel_sizes(unit) if isinstance(unit, Kernel) else index_leaves((unit.args, unit.kwargs, unit.out))
     lines: list[Line] = [("schedule", ""), *_symbol_lines(sizes), *((_buffer_text(b), "") for b in schedule.buffers)]
     known = {b.name: b for b in schedule.buffers}
     for unit in schedule.units:
@@ -238,11 +240,6 @@ def _origin(origin: Origin | None) -> str:
     return f"{origin} in {origin.function}" if origin.function else str(origin)
 
 
-def _all_nodes(graph: Graph) -> list[Node]:
-    """Every node, those named by aliases too."""
-    return topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)])
-
-
 def _symbols(size: Index) -> Iterator[Symbol]:
     for atom in atoms(size):
         if isinstance(atom, Symbol):
@@ -284,7 +281,8 @@ def _loop_indices(loop: Loop) -> Iterator[Index]:
             yield from index_leaves((effect.position, effect.value_offset))
 
 
-def _kernel_sizes(kernel: Kernel) -> Iterator[Index]:
+def kernel_sizes(kernel: Kernel) -> Iterator[Index]:
+    """Every Index in a kernel."""
     for buffer in kernel.buffers:
         yield from (*buffer.shape, *buffer.strides)
     yield from (v.extent for v in kernel.outer)

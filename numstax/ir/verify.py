@@ -13,7 +13,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import VerifyError
-from numstax.ir.graph import Arg, Graph, Literal, Node, topological
+from numstax.ir.graph import Arg, Graph, Literal, Node
 from numstax.ir.index import ONE, Index, IndexLike, as_index, less, product, same
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
 from numstax.ir.show import show_node
@@ -29,7 +29,7 @@ Rule = Callable[..., Complaints]
 def verify_graph(graph: Graph) -> None:
     """Raise VerifyError at the first node, output or write that is inconsistent."""
     interned: dict[object, Node] = {}
-    for node in topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)]):
+    for node in graph.named():
         key = (node.op, node.args, node.attrs, node.shape, node.dtype)
         complaint = next(_complaints(graph, node), None)
         if interned.setdefault(key, node) is not node:

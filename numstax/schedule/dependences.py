@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from numstax.ir.loops import Buffer
-from numstax.schedule.kernels import Unit, can_fail
+from numstax.ir.index import Symbol
+from numstax.ir.loops import Buffer, Extern
+from numstax.schedule.kernels import Unit, can_fail, data_sizes
 
 
 class Group:
@@ -30,8 +31,14 @@ class Order:
         writers: dict[str, list[Group]] = {}
         readers: dict[str, list[Group]] = {}
         failing: list[Group] = []
+        binders: dict[Symbol, Group] = {}
         for group in self.groups:
             reads, writes = group.unit.reads(), group.unit.writes()
+            needed = data_sizes(group.unit)
+            _link([binders[size] for size in needed if size in binders], group)
+            if isinstance(group.unit, Extern):
+                for size in data_sizes(group.unit, buffers):
+                    binders.setdefault(size, group)
             for name in reads:
                 _link(writers.get(name, ()), group)
                 readers.setdefault(name, []).append(group)

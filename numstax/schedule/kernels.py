@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from numstax.errors import Origin
-from numstax.ir.index import Var, hint, product
+from numstax.ir.index import Index, Symbol, Var, atoms, hint, product
 from numstax.ir.loops import Buffer, Extern, Kernel, Loop, Reduce, Scan
 from numstax.ir.ops import ELEMENTWISE
+from numstax.ir.show import index_leaves, kernel_sizes
 
 Unit = Kernel | Extern
 LONGEST_NAME = 5
@@ -52,3 +53,16 @@ def can_fail(unit: Unit) -> bool:
     if isinstance(unit, Extern):
         return unit.out is None
     return any(instr.op == "wrap" for loop in unit.loops for instr in loop.body)
+
+
+def data_sizes(unit: Unit, results: Mapping[str, Buffer] | None = None) -> set[Symbol]:
+    """The sizes that depend on data which a unit uses; with `results`, those which the results of a library call
+    show."""
+    indices: Iterable[Index]
+    if isinstance(unit, Kernel):
+        indices = kernel_sizes(unit)
+    elif results is None:
+        indices = index_leaves((unit.args, unit.kwargs, unit.out))
+    else:
+        indices = (n for name in unit.results for n in results[name].shape)
+    return {atom for index in indices for atom in atoms(index) if isinstance(atom, Symbol) and atom.hint is None}

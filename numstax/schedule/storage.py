@@ -34,14 +34,16 @@ LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result")
 class Targets:
     """outputs : the node of each fresh output, None for an alias.
     writes : argument position and node.
-    No node stands twice, and none is a leaf: there a 'copy' node of it does.
+    No node stands twice among these, and none is a leaf: there a 'copy' node of it does.
+    binders : nodes that are computed first, for the sizes they show.
     """
 
     outputs: tuple[Node | None, ...]
     writes: tuple[tuple[int, Node], ...]
+    binders: tuple[Node, ...]
 
     def nodes(self) -> list[Node]:
-        return [n for n in self.outputs if n is not None] + [n for _, n in self.writes]
+        return [*self.binders, *(n for n in self.outputs if n is not None), *(n for _, n in self.writes)]
 
 
 def targets(graph: Graph) -> Targets:
@@ -54,7 +56,7 @@ def targets(graph: Graph) -> Targets:
         return node
 
     outputs = tuple(own(o.node) if o.alias is None else None for o in graph.outputs)
-    return Targets(outputs, tuple((position, own(node)) for position, node in graph.writes))
+    return Targets(outputs, tuple((position, own(node)) for position, node in graph.writes), graph.binders)
 
 
 def copy_of(node: Node) -> Node:

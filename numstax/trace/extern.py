@@ -16,7 +16,7 @@ from numstax.errors import DataDependentError, TraceError, UnsupportedOperationE
 from numstax.ir.graph import Arg, Literal, Node
 from numstax.ir.index import Index, evaluate
 from numstax.trace.array import TracedArray
-from numstax.trace.extern_shapes import result_shapes
+from numstax.trace.extern_shapes import SELECTING, result_shapes
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Size, size_of
 
@@ -71,10 +71,10 @@ def call(
         "extern", arrays, results[0][0], results[0][1],
         function=reference, args=args_tree, kwargs=kwargs_tree, results=results,
     )  # fmt: skip
-    handles = [
-        rec.fresh(rec.nodes.make("result", (node,), shape, dtype, k=k), isinstance(part, np.generic))
-        for k, ((shape, dtype), part) in enumerate(zip(results, parts, strict=True))
-    ]
+    made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
+    if plain and function in SELECTING and rec.shapes.mode:
+        rec.binders.append(made[0])
+    handles = [rec.fresh(n, isinstance(part, np.generic)) for n, part in zip(made, parts, strict=True)]
     if not isinstance(result, tuple):
         return handles[0]
     return type(result)(*handles) if hasattr(result, "_fields") else tuple(handles)

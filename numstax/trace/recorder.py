@@ -44,6 +44,8 @@ class Recorder:
         self.examples: list[Any] = []
         self.storages: list[Storage] = []
         """Memory of the inputs, in their order."""
+        self.binders: list[Node] = []
+        """Results whose shapes show sizes that depend on data."""
         self.constants: dict[int, tuple[np.ndarray, TracedArray]] = {}
         """Arrays made while tracing that are the same in every call, by id."""
         self._fixed_inputs: set[int] = set()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from numstax.ir.graph import Builder, Graph, Node, Output, topological
+from numstax.ir.graph import Builder, Graph, Node, Output
 from numstax.ir.index import Index
 from numstax.ir.values import map_tree
 from numstax.trace.environment import ShapeEnvironment
@@ -27,7 +27,7 @@ def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
         return map_tree(value, lambda item: change(item) if isinstance(item, Index) else item)
 
     builder, made = Builder(), dict[Node, Node]()
-    for node in topological([*(o.node for o in graph.outputs), *(node for _, node in graph.writes)]):
+    for node in graph.named():
         args = tuple(made[a] for a in node.args)
         shape = tree(node.shape)
         if node.op in ("broadcast_to", "reshape") and shape == args[0].shape:
@@ -44,4 +44,6 @@ def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
         tuple(map(output, graph.outputs)),
         tuple((position, made[node]) for position, node in graph.writes),
         tree(graph.asserts),
+        graph.sizes,
+        tuple(made[node] for node in graph.binders),
     )

@@ -95,7 +95,8 @@ def trace(
     tree = flatten(result, outputs.leaf, lambda cls: rebinder.originals.get(cls, cls))
     bases, made = outputs.finish()
     writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
-    graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, tuple(rec.shapes.asserts)), rec.shapes)
+    asserts, binders = tuple(rec.shapes.asserts), tuple(rec.binders)
+    graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, asserts, binders=binders), rec.shapes)
     captures = rebinder.captures
     return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, captures.guard())
 

@@ -41,6 +41,8 @@ RANGES = {
     "arccos": (UNIT, (-0.1, 0.1), (0.99, 1)),
     "arctan": ((-3, 3), ALL),
     "cbrt": ((-3, 3), ALL),
+    "cube": ((-3, 3), ALL),
+    "fourth_power": ((-3, 3), ALL),
     "power": (((0, 3), (-30, 30)), (POSITIVE, (-3, 3)), ((0.99, 1.01), (-70000, 70000))),
     "arctan2": (((-3, 3), (-3, 3)), (ALL, ALL)),
     "hypot": (((-3, 3), (-3, 3)), (ALL, ALL)),
@@ -77,6 +79,8 @@ def logit(x):
 REFERENCES = {
     "expit": (expit, expit),
     "logit": (logit, logit),
+    "cube": (lambda x: x * x * x,) * 2,
+    "fourth_power": (lambda x: (x * x) * (x * x),) * 2,
     "xlogy": (scipy.special.xlogy, lambda x, y: x * np.log(y)),
     "erf": (scipy.special.erf, in_precision(mpmath.erf)),
     "erfc": (scipy.special.erfc, in_precision(mpmath.erfc)),

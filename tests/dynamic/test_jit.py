@@ -170,6 +170,25 @@ def test_sizes_of_results():
     assert counted(positions, [(np.arange(float(n)),) for n in (5, 9, 3, 30)]) == 1
 
 
+def how_many(x):
+    count = np.flatnonzero(x > 2).shape[0]
+    return np.zeros(count), np.arange(count) + x.sum(), x * count
+
+
+def how_many_alone(x):
+    return np.flatnonzero(x > 2).shape[0] * 2
+
+
+def chosen_and_counted(x):
+    x = x[np.flatnonzero(x > 2)]
+    return x, x.shape[0]
+
+
+@pytest.mark.parametrize("function", [how_many, how_many_alone, chosen_and_counted])
+def test_sizes_of_results_used_without_the_results(function):
+    assert counted(function, [(np.arange(float(n)),) for n in (5, 9, 3, 30)]) == 1
+
+
 def first_two(x):
     found = np.flatnonzero(x > 2)
     numstax.check(found.size >= 2)

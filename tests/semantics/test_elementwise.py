@@ -76,6 +76,12 @@ def test_scipy_special(name: str, dtype: str) -> None:
         check(lambda x, y: function(x, y), *pairs(np.dtype(dtype)), ulps=5)
 
 
+@pytest.mark.parametrize("exponent", [3, 4.0, -3])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_whole_powers(dtype: np.dtype, exponent: float) -> None:
+    check(lambda x: x**exponent, specials(dtype), ulps=1)
+
+
 OPERATORS: dict[str, Callable[..., object]] = {
     "arithmetic": lambda x, y: (x + y, x - y, x * y, -x, +x),
     "comparison": lambda x, y: (x < y, x <= y, x == y, x != y, x >= y, x > y),
