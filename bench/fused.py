@@ -88,7 +88,7 @@ def measure(
             continue
         calls[name] = timing.rotating(runner.call, own)
         calls[name]()
-    times = timing.medians(calls, rounds, seconds, patience=max(10.0, 4 * rounds * seconds * len(calls)))
+    times = timing.medians(calls, rounds, seconds, patience=2 + 4 * rounds * seconds * len(calls))
     for name, taken in times.items():
         facts[name]["seconds"] = taken
     return {"row": work.row, "label": work.label, "bytes": work.bytes, "flops": work.flops, "runs": facts}
