@@ -48,7 +48,11 @@ def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
     if all(not loop.inner for loop in kernel.loops):
         return _pointwise(kernel, machine)
     column, score = _best(kernel.outer, kernel.loops)
-    along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in kernel.loops if loop.inner)
+    iterating = [loop for loop in kernel.loops if loop.inner]
+    along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in iterating)
+    if sum(_unit_strides(loop, column) for loop in iterating) < along_rows:
+        # what runs once for each outer point costs nothing beside what runs for each element
+        score = 0
     scans = any(isinstance(e, Scan) for loop in kernel.loops for e in loop.effects)
     if score > along_rows or (scans and score == along_rows and score and not _is_long(kernel)):
         return Tiling(vector=column, block=_column_block(kernel, column, machine), form="column")

@@ -114,6 +114,14 @@ def test_reduction_of_rows(layout: str, op: str) -> None:
 def test_form_follows_the_strides() -> None:
     assert form_of(row_sum(100, 200, "C")) == "row"
     assert form_of(row_sum(100, 200, "F")) == "column"
+    i, j = var("i", 100), var("j", 200)
+    x, out, s = buffer("x", F4, (100, 200), "input"), buffer("out", F4, (100,), "output"), buffer("s", F4, (), "local")
+    one, two = BodyBuilder(), BodyBuilder()
+    total = loop([j], one, Reduce("add", one.load(x, as_index(i) * 200 + j), "s", ZERO, F4))
+    half = two("multiply", two.load(s, 0), two.const(0.5, F4), dtype=F4)
+    # stores that happen once for each row do not turn the loads for each element around
+    halves = loop([], two, Store("out", as_index(i), half))
+    assert form_of(schedule(kernel("per_add_multiply", [i], [total, halves], [x, out, s]))) == "row"
 
 
 def softmax(rows: int, columns: int, layout: str) -> Schedule:
