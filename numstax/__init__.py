@@ -1,12 +1,29 @@
 """numstax compiles NumPy functions to fused, parallel loops.  Start with `jit`."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from numstax.check import check
 from numstax.errors import NumstaxError, NumstaxWarning
-from numstax.explain import Explanation, explain
-from numstax.export import export
-from numstax.exported import Exported, load
 from numstax.jit import Jitted, get_num_threads, jit, make_graph, set_num_threads
-from numstax.trace.declared import Dim
+
+if TYPE_CHECKING:
+    from numstax.explanation import Explanation, explain
+    from numstax.exported import Exported, load
+    from numstax.exporting import export
+    from numstax.trace.declared import Dim
+
+_LATER = {
+    "Dim": "numstax.trace.declared",
+    "Explanation": "numstax.explanation",
+    "Exported": "numstax.exported",
+    "explain": "numstax.explanation",
+    "export": "numstax.exporting",
+    "load": "numstax.exported",
+}
+"""Names that most programs do not use: their modules are imported at first use, so that `import numstax` is quick."""
 
 __all__ = [
     "Dim",
@@ -24,3 +41,15 @@ __all__ = [
     "make_graph",
     "set_num_threads",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'numstax' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
