@@ -115,9 +115,9 @@ def move_effect(effect: Effect, moved: list[int]) -> Effect:
 
 
 def prune(body: Body, effects: Iterable[Effect]) -> tuple[Body, tuple[Effect, ...]]:
-    """Without the entries that no effect needs."""
+    """Without the entries that no effect needs; an index is checked even where the element does not depend on it."""
     effects = tuple(effects)
-    live = [False] * len(body)
+    live = [instr.op == "wrap" for instr in body]
     for effect in effects:
         used = [effect.value, *(r.position for r in _refs(effect.offset))]
         if isinstance(effect, Store):

@@ -30,7 +30,9 @@ def flatten(index: Sequence[Index], shape: Sequence[Index]) -> Index:
 
 
 def unflatten(position: Index, shape: Sequence[Index]) -> Position:
-    """The index of a position in C order; sizes of 1 take no part."""
+    """The index of a position in C order; sizes of 1 take no part.  Of no elements none is ever read."""
+    if ZERO in shape:
+        return (ZERO,) * len(shape)
     out: list[Index] = []
     strides = contiguous_strides(shape)
     leading = True

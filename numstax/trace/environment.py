@@ -119,6 +119,8 @@ class ShapeEnvironment:
 
     def unbacked(self, value: int, at_most: Index) -> Index:
         """A size that depends on data: `value` in this call, between 0 and `at_most`."""
+        if at_most is ZERO:
+            return ZERO
         size = self._new("u", 0, at_most.value, value, has_hint=False)
         if at_most.value is None:
             self._learn(Fact(">=", at_most - size, guarded=False))

@@ -189,6 +189,12 @@ def test_sizes_of_results_used_without_the_results(function):
     assert counted(function, [(np.arange(float(n)),) for n in (5, 9, 3, 30)]) == 1
 
 
+def test_sizes_of_results_of_nothing():
+    compiled = dynamic(lambda c: c.reshape(-1)[np.flatnonzero(c.reshape(-1))])
+    for shape in ((13, 0), (4, 3), (2, 0)):
+        assert compiled(np.ones(shape)).shape == (shape[0] * shape[1],)
+
+
 def first_two(x):
     found = np.flatnonzero(x > 2)
     numstax.check(found.size >= 2)

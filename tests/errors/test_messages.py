@@ -330,3 +330,16 @@ def test_failed_call_changes_nothing() -> None:
     with pytest.raises(IndexError):
         numstax.jit(f, strict=True)(x, np.array([9]))
     np.testing.assert_array_equal(x, X)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [np.ones(1), np.ones(0), np.broadcast_to(np.float64(3), (4,)), np.ones((1, 3)), np.ones((3, 3))[::3]],
+    ids=["one", "none", "stride 0", "one row", "one row of more"],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_index_array_out_of_bounds_where_the_element_does_not_depend_on_it(x: np.ndarray, dynamic: bool) -> None:
+    compiled = numstax.jit(lambda x, i: x[i] + 1, strict=True, dynamic=dynamic)
+    for outside in (len(x), -len(x) - 1):
+        with pytest.raises(errors.OutOfBoundsError, match=f"index {outside} is out of bounds"):
+            compiled(x, np.array([outside]))
