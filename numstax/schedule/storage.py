@@ -24,7 +24,8 @@ LOAD = 2
 KERNEL = 1000
 """Starting one more kernel, in additions."""
 GATHER = 4
-SELECT = 4
+SELECT = 8
+"""Choosing between two masked reads; a loop that does so is slow, since it is not vectorised."""
 LARGEST = 1 << 40
 LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result")
 """Nodes that no kernel computes."""

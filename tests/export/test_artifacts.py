@@ -194,7 +194,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: getattr(value, "__name__", repr(value)))
 def test_values_survive(value: object) -> None:
     back = from_json(json.loads(json.dumps(to_json(value))), {})
     assert type(back) is type(value)
