@@ -237,7 +237,6 @@ def test_rolled_operands_are_copied_part_by_part() -> None:
     schedule = compiled(lambda u: np.roll(u, 1, 0) + np.roll(u, -1, 1) - 2 * u, *arrays((400, 500)))
     loads = [i for unit in schedule.units for loop in unit.loops for i in loop.body if i.op == "load"]
     assert not any(load.args for load in loads), "masked reads are not vectorised"
-    assert len(schedule.units) == 5
 
 
 def test_refusals_have_reasons() -> None:
