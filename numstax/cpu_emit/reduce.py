@@ -21,7 +21,7 @@ from numstax.cpu_emit.values import cast, literal
 from numstax.ir.index import ZERO, Index, Var, bounds, less, stride_of
 from numstax.ir.loops import Loop, Reduce
 
-BLOCK = 1024
+BLOCK = 2048
 """Elements between two combinations of partial results."""
 
 Rerun = Callable[[Callable[[BodyText], None]], None]

@@ -16,7 +16,7 @@ from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
 from numstax.cpu_emit.values import cast
-from numstax.ir.index import Atom, Index, Var, as_index, bounds, product
+from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, product
 from numstax.ir.loops import Loop, Reduce, Scan, Store
 
 
@@ -101,7 +101,9 @@ class _RowLoop:
             if var is self.loop.inner[-1] and self.blocked and _longer_than_block(var.extent):
                 block = self.text.fresh("k")
                 self.axes.append(Axis(None, block, "0", extent, str(BLOCK)))
-                self.axes.append(Axis(var, self.text.fresh("j"), block, f"min({block} + {BLOCK}, {extent})"))
+                end = f"{block} + {BLOCK}"
+                whole = divides(BLOCK, var.extent)
+                self.axes.append(Axis(var, self.text.fresh("j"), block, end if whole else f"min({end}, {extent})"))
             else:
                 self.axes.append(Axis(var, self.text.fresh("j"), "0", extent))
         if not self.axes and self.copies[0].reductions:

@@ -14,7 +14,7 @@ from numstax.ir.ops import REDUCTIONS
 from tests.cpu_emit.running import BodyBuilder, buffer, emitted_text, kernel, loop, run, same, schedule, var
 from tests.support import normal
 
-LENGTHS = (1, 37, 1024, 5000)
+LENGTHS = (1, 37, 2048, 5000)
 
 
 def reduced(op: str, dtype: np.dtype, n: int, columns: int = 0, value_too: bool = False) -> Schedule:
