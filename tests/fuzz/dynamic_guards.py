@@ -122,7 +122,7 @@ class Program:
 
 def outcome(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[str, object, object]:
     """What a call gives: ('value' or the kind of error, result, arguments afterwards)."""
-    copies = tuple(a.copy(order="K") if isinstance(a, np.ndarray) and a.flags.forc else a for a in arguments)
+    copies = tuple(_copied(a) if isinstance(a, np.ndarray) else a for a in arguments)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -131,6 +131,13 @@ def outcome(function: Callable[..., object], arguments: tuple[object, ...]) -> t
         raise
     except Exception as error:  # a crash of ours is as wrong as a value
         return "error", repr(error), None
+
+
+def _copied(array: np.ndarray) -> np.ndarray:
+    """The same elements in new memory laid out alike."""
+    owner = array if array.base is None else array.base
+    offset = array.ctypes.data - owner.ctypes.data
+    return np.ndarray(array.shape, array.dtype, owner.copy(order="K"), offset, array.strides)
 
 
 def check(program: Program, calls: int) -> str:
