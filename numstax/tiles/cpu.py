@@ -108,7 +108,7 @@ def _column_block(kernel: Kernel, lane: Var, machine: Hardware) -> int:
     if bounds(lane.extent)[1] is None:
         # lines of memory that any number of lanes walks well
         least = max(LEAST_BYTES // widest, least)
-        lanes, small = max(lanes, machine.cores * least), False
+        lanes, small = machine.cores * least, False
     tasks = 1 if small else min(machine.cores, -(-lanes // least))
     while block > least and (block * kept > machine.l2 // 2 or others * -(-lanes // block) < tasks):
         block //= 2
