@@ -271,7 +271,8 @@ def _divmod(a: Index, b: Index) -> tuple[Index, Index]:
     if b is ONE:
         return a, ZERO
     whole, rest = split_multiples(a, b)
-    if non_negative(rest) and non_negative(b - rest - 1):
+    if rest is ZERO or (non_negative(rest) and non_negative(b - rest - 1)):
+        # exact also where b might be 0: then there is nothing to divide
         return whole, rest
     found = _factored(rest, b) or _nested(rest, b)
     if found is not None:

@@ -195,6 +195,16 @@ def test_sizes_of_results_of_nothing():
         assert compiled(np.ones(shape)).shape == (shape[0] * shape[1],)
 
 
+def repeated(x):
+    x = x[np.flatnonzero(x > 2)]
+    x = np.tile(np.repeat(x, 2), 2)
+    return x[np.flatnonzero(x > 3)]
+
+
+def test_sizes_of_results_may_be_zero_later():
+    assert counted(repeated, [(np.arange(float(n)),) for n in (9, 3, 2, 30)]) == 1
+
+
 def first_two(x):
     found = np.flatnonzero(x > 2)
     numstax.check(found.size >= 2)
