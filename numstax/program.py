@@ -161,6 +161,22 @@ class Check:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class ControlStep:
+    """Structured control flow run by the wrapper: `kind`, `var` and the order of `plans` as in `loops.Control`.
+
+    `args` are the arrays that stand for the arguments of every plan; each plan updates the first `states` of them in
+    place.  `head` is an expression for the number of trips, or for the truth of the predicate.
+    """
+
+    kind: str
+    plans: tuple[Plan, ...]
+    args: tuple[str, ...]
+    states: int
+    head: str = ""
+    var: str = ""
+
+
 Step = Allocate | Call | ExternCall | Release | Check
 
 

@@ -27,10 +27,22 @@ Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
                                    indices allowed, bounds checked); out shape = S + the axes of x not in `axes`
   update (starts, steps)           args (base, value): base with base[starts + k*steps] replaced by value[k]
   matmul ()                        args of rank >= 2, equal batch shapes
+  scatter (axes, op)               args (base, value, i0, i1, ..): base after ``base[.., i0, i1, ..] = value`` (op 'set':
+                                   of several values for one element the last, in C order, stays) or after ``ufunc.at``
+                                   (op: name of a ufunc); shapes and index rules as for gather
+  for (var, body, states)          args (trips, *states, *captured); trips is 0-d int64, none when it is <= 0.  The
+                                   counter 0 <= k < trips is the Symbol named `var` inside `body`
+  while (test, body, states)       args (*states, *captured)
+  cond (then, orelse, states)      args (predicate, *states, *captured); predicate is 0-d bool
   extern (function, args, kwargs, results)
                                    opaque NumPy call; `args`/`kwargs` are trees in which `Arg(k)` is the node's
                                    k-th argument; `results` the (shape, dtype) of each result
-  result (k)                       k-th result of an extern node
+  result (k)                       k-th result of an extern node; k-th state after a control node
+
+Control nodes hold Graphs over the size symbols of the Graph around them.  The inputs of each are the states and the
+captured values, in order, all of kind 'array' (also 0-d) and C-contiguous; its `writes` say what the states hold
+afterwards (a state that is not written stays).  States have one shape and dtype throughout, which does not
+depend on `var`.  `test` writes nothing; its one output is a 0-d bool.  `states` is the number of states.
 """
 
 from __future__ import annotations

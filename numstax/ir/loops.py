@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from numstax.errors import Origin
+from numstax.ir.graph import Graph
 from numstax.ir.index import Index, Var
 
 
@@ -217,6 +218,39 @@ class Extern:
 
     def writes(self) -> frozenset[str]:
         return frozenset((*self.results, *((self.out.buffer,) if self.out else ())))
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """One body of structured control flow: its Graph and what became of it.  Buffers of the schedule that stand for
+    its inputs are those of the arguments of the `Control` around it, by position."""
+
+    graph: Graph
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Structured control flow between kernels; `kind` is 'for', 'while' or 'cond' (see `graph`).
+
+    `bodies`: (body,), (test, body) or (then, orelse).  `args` are the buffers handed to every body, states first;
+    states are updated in place.  `var` is the Symbol of a 'for'.  `head` is its number of trips or the predicate of a
+    'cond': an Index, or the name of a 0-d buffer that holds it.
+    """
+
+    kind: str
+    bodies: tuple[Nested, ...]
+    args: tuple[str, ...]
+    states: int
+    head: Index | str | None = None
+    var: str = ""
+    origin: Origin | None = field(default=None, compare=False)
+
+    def reads(self) -> frozenset[str]:
+        return frozenset((*self.args, *((self.head,) if isinstance(self.head, str) else ())))
+
+    def writes(self) -> frozenset[str]:
+        return frozenset(self.args[k] for body in self.bodies for k, _ in body.graph.writes)
 
 
 def views_in(tree: object) -> Iterator[BufferView]:
