@@ -27,7 +27,7 @@ Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
                                    indices allowed, bounds checked); out shape = S + the axes of x not in `axes`
   update (starts, steps)           args (base, value): base with base[starts + k*steps] replaced by value[k]
   matmul ()                        args of rank >= 2, equal batch shapes
-  scatter (axes, op)               args (base, value, i0, i1, ..): base after ``base[.., i0, i1, ..] = value`` (op 'set':
+  scatter (axes, op)               args (base, value, i0, ..): base after ``base[.., i0, i1, ..] = value`` (op 'set':
                                    of several values for one element the last, in C order, stays) or after ``ufunc.at``
                                    (op: name of a ufunc); shapes and index rules as for gather
   for (var, body, states)          args (trips, *states, *captured); trips is 0-d int64, none when it is <= 0.  The
