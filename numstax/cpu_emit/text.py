@@ -13,7 +13,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import Origin
-from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index
+from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index, divisor_text
 from numstax.ir.loops import Buffer
 from numstax.program import Param
 
@@ -142,7 +142,7 @@ class Text:
         if isinstance(atom, Quotient | Remainder):
             sign = "//" if isinstance(atom, Quotient) else "%"
             value, divisor = (factor(self.index(part, names)) for part in (atom.value, atom.divisor))
-            return f"({value} {sign} {divisor})"
+            return f"({value} {sign} {divisor_text(atom.divisor, divisor)})"
         raise KeyError(f"{atom} is not a variable of this loop")
 
 

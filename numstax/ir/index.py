@@ -28,6 +28,7 @@ from numstax.ir.polynomial import (
     Var,
     as_index,
     bounds,
+    divisor_text,
     monomial_quotient,
     non_negative,
     split_multiples,
@@ -50,6 +51,7 @@ __all__ = [
     "bounds",
     "contiguous_strides",
     "divides",
+    "divisor_text",
     "evaluate",
     "hint",
     "less",
@@ -187,15 +189,16 @@ def _rebuild(a: Index, get: Callable[[Atom], Index | None]) -> Index:
 
 
 def evaluate(a: Index, env: Mapping[str, int]) -> int:
-    """The number, with the value of each symbol, variable (by name) and ref (``v3``) given."""
+    """The number, with the value of each symbol, variable (by name) and ref (``v3``) given; a divisor of 0 counts as
+    1, as in the text of an Index."""
     total = 0
     for mono, coef in a.terms:
         term = coef
         for atom in mono:
             if isinstance(atom, Quotient):
-                term *= evaluate(atom.value, env) // evaluate(atom.divisor, env)
+                term *= evaluate(atom.value, env) // max(evaluate(atom.divisor, env), 1)
             elif isinstance(atom, Remainder):
-                term *= evaluate(atom.value, env) % evaluate(atom.divisor, env)
+                term *= evaluate(atom.value, env) % max(evaluate(atom.divisor, env), 1)
             else:
                 term *= env[str(atom)]
         total += term

@@ -72,7 +72,7 @@ class Quotient:
     divisor: Index
 
     def __str__(self) -> str:
-        return f"{_wrap(self.value)} // {_wrap(self.divisor)}"
+        return f"{_wrap(self.value)} // {divisor_text(self.divisor, _wrap(self.divisor))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Remainder:
     divisor: Index
 
     def __str__(self) -> str:
-        return f"{_wrap(self.value)} % {_wrap(self.divisor)}"
+        return f"{_wrap(self.value)} % {divisor_text(self.divisor, _wrap(self.divisor))}"
 
 
 Atom = Symbol | Var | Ref | Quotient | Remainder
@@ -249,6 +249,12 @@ def _atom_key(atom: Atom) -> tuple[int, str, str]:
 @lru_cache(1 << 16)
 def _product(a: Monomial, b: Monomial) -> Monomial:
     return tuple(sorted(a + b, key=_atom_key)) if a and b else a or b
+
+
+def divisor_text(divisor: Index, text: str) -> str:
+    """What to divide by, given the spelling of a divisor: never 0, also where the divisor is a size that may be 0.
+    Nothing that counts is divided then, but the expression is still evaluated."""
+    return text if non_negative(divisor - 1) else f"max({text}, 1)"
 
 
 def _wrap(index: Index) -> str:

@@ -243,7 +243,7 @@ def _tuple(items: tuple[str, ...]) -> str:
 
 def _bind(expression: str, sizes: dict[str, str]) -> str:
     """A program's own size expression, over the names of the wrapper."""
-    return re.sub(r"[A-Za-z_]\w*", lambda m: f"({sizes[m[0]]})", expression)
+    return re.sub(r"[A-Za-z_]\w*", lambda m: f"({sizes[m[0]]})" if m[0] in sizes else m[0], expression)
 
 
 def constant(expression: str) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 from numstax import dtypes
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Literal, Output
-from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, stride_of
+from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, divisor_text, less, stride_of
 from numstax.ir.loops import Buffer, BufferView, Extern, Schedule
 from numstax.program import (
     Argument,
@@ -197,7 +197,10 @@ def _solved(expression: str, factor: Index, rest: Index) -> str:
     """The symbol in ``expression == factor*symbol + rest``."""
     if rest is not ZERO:
         expression = f"({expression} - ({rest}))"
-    return expression if factor is ONE else f"{expression} // ({factor})"
+    if factor is ONE:
+        return expression
+    by = f"({factor})"
+    return f"{expression} // {by if less(factor, ZERO) else divisor_text(factor, by)}"
 
 
 def _plain(detail: object) -> object:

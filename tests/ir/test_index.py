@@ -268,3 +268,17 @@ def test_division_by_zero_is_refused() -> None:
         _ = as_index(I) // 0
     with pytest.raises(ZeroDivisionError):
         _ = as_index(I) % -2
+
+
+U = Symbol("u", lo=0)
+
+
+@pytest.mark.parametrize("a", [as_index(7), as_index(N) * 5 + 3, as_index(N) * (as_index(U) + 1) + 1])
+@pytest.mark.parametrize("b", [as_index(U), as_index(U) * N, as_index(M) - N, as_index(U) + 2])
+def test_text_divides_by_sizes_that_may_be_zero(a: Index, b: Index) -> None:
+    for index in (a // b, a % b, (a // b) // (as_index(U) * 3)):
+        for env in ({"u": u, "n": n, "m": m} for u in range(3) for n in (1, 4) for m in (4, 8)):
+            got = eval(str(index), {"__builtins__": {"max": max}}, env)
+            assert got == evaluate(index, env)
+            if evaluate(b, env) > 0 and index is a // b:
+                assert got == evaluate(a, env) // evaluate(b, env)
