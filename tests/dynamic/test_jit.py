@@ -1,14 +1,11 @@
 """jit(dynamic=True): the examples of section 10.4, guards, dispatch, buckets, sizes that depend on data."""
 
-import random
-
 import numpy as np
 import pytest
 
 import numstax
 from numstax.errors import DataDependentError, SizeError, SpecialisationLimitError
 from numstax.ir.index import Symbol, atoms
-from tests.fuzz.dynamic_guards import Program, check
 from tests.support import same
 
 
@@ -220,11 +217,3 @@ def test_check_states_what_cannot_be_known():
         first_two(np.zeros(4))
     with pytest.raises(DataDependentError, match=r"numstax\.check\(u0 >= 4\)"):
         dynamic(lambda x: x if np.flatnonzero(x).size > 3 else -x)(np.ones(9))
-
-
-# --- random programs ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_random_programs(seed):
-    assert not check(Program(random.Random(seed)), 5)
