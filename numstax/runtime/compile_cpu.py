@@ -52,6 +52,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Intrinsic, Param, Program
+from numstax.runtime.expand import expand
 from numstax.runtime.load import ObjectCode
 
 # A fork waits for compiles in progress: the child would inherit their locks, held for ever.  Numba's lock is
@@ -239,7 +240,7 @@ def _transpose(
 @cache
 def _bind(intrinsic: Intrinsic) -> object:
     def codegen(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
-        return _expand(builder, intrinsic, args)
+        return expand(builder, intrinsic, args)
 
     arguments = tuple(_register_type(p) for p in intrinsic.params)
     return _expanding(intrinsic.name, _register_type(intrinsic.result), arguments, codegen)
@@ -247,92 +248,3 @@ def _bind(intrinsic: Intrinsic) -> object:
 
 def _register_type(name: str) -> types.Type:
     return types.boolean if name == "b1" else numba.from_dtype(dtypes.by_name(name))
-
-
-# --- intrinsic rows to LLVM -----------------------------------------------------------------------
-
-_LLVM_FLOAT = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}
-_CONVERSIONS = {
-    "bitcast": "bitcast",
-    "sitofp": "sitofp",
-    "uitofp": "uitofp",
-    "fptosi": "fptosi",
-    "fptoui": "fptoui",
-    "fpext": "fpext",
-    "fptrunc": "fptrunc",
-    "zext": "zext",
-    "sext": "sext",
-    "itrunc": "trunc",
-}
-_BUILDER = {
-    **{op: op for op in ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "select")},
-    **{op: op for op in ("add", "sub", "mul", "sdiv", "udiv", "shl", "lshr", "ashr", "xor")},
-    "and": "and_",
-    "or": "or_",
-    "not": "not_",
-}
-_REASSOCIATED = {"fadd_reassoc": "fadd", "fmul_reassoc": "fmul"}
-_FUNCTIONS = {
-    **{op: op for op in ("fabs", "fma", "sqrt", "rint", "floor", "ceil", "trunc", "copysign", "ctpop", "ctlz")},
-    "fmaximum": "maximum",
-    "fminimum": "minimum",
-    "fmaximum_nsz": "maximum",
-    "fminimum_nsz": "minimum",
-}
-_UNSIGNED_ZERO = ("fmaximum_nsz", "fminimum_nsz")
-
-
-def _llvm_type(name: str) -> ir.Type:
-    return _LLVM_FLOAT.get(name) or ir.IntType(int(name[1:]))
-
-
-def _expand(builder: ir.IRBuilder, intrinsic: Intrinsic, args: tuple[ir.Value, ...]) -> ir.Value:
-    """Append the instructions of an intrinsic; the value of its last row."""
-    values: list[ir.Value] = []
-    for row in intrinsic.code:
-        op, dtype, *operands = row
-        kind = _llvm_type(str(dtype))
-        if op == "param":
-            values.append(args[operands[0]])  # type: ignore[call-overload]
-        elif op == "const":
-            values.append(ir.Constant(kind, operands[0]))
-        elif op in ("fcmp", "icmp"):
-            predicate, a, b = operands
-            values.append(_compare(builder, str(predicate), values[a], values[b]))  # type: ignore[call-overload]
-        elif op == "lookup":
-            table, index = operands
-            values.append(_lookup(builder, kind, table, values[index]))  # type: ignore[arg-type,call-overload]
-        else:
-            values.append(_instruction(builder, str(op), kind, [values[k] for k in operands]))  # type: ignore[call-overload]
-    return values[-1]
-
-
-def _lookup(builder: ir.IRBuilder, kind: ir.Type, table: tuple[object, ...], index: ir.Value) -> ir.Value:
-    """An element of a constant array; the vectoriser makes it a gather."""
-    array = ir.Constant(ir.ArrayType(kind, len(table)), [ir.Constant(kind, v) for v in table])
-    constant = ir.GlobalVariable(builder.module, array.type, builder.module.get_unique_name("table"))
-    constant.global_constant, constant.linkage, constant.initializer = True, "private", array
-    return builder.load(builder.gep(constant, [ir.Constant(index.type, 0), index], inbounds=True))
-
-
-def _compare(builder: ir.IRBuilder, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """LLVM's predicates: oeq olt ole ogt oge one ord une uno ult .. for floats, eq ne slt ult .. for integers."""
-    kind = ir.FCMPInstr if isinstance(a.type, ir.FloatType | ir.DoubleType | ir.HalfType) else ir.ICMPInstr
-    instruction = kind(builder.block, predicate, a, b)
-    builder._insert(instruction)
-    return instruction
-
-
-def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
-    if op in _CONVERSIONS:
-        return getattr(builder, _CONVERSIONS[op])(operands[0], kind)
-    if op in _BUILDER:
-        return getattr(builder, _BUILDER[op])(*operands)
-    if op in _REASSOCIATED:
-        return getattr(builder, _REASSOCIATED[op])(*operands, flags=("reassoc", "nsz"))
-    name = _FUNCTIONS[op]
-    if op == "ctlz":
-        operands = [*operands, ir.Constant(ir.IntType(1), 0)]
-    signature = ir.FunctionType(kind, [v.type for v in operands])
-    function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature)
-    return builder.call(function, operands, fastmath=("nsz",) if op in _UNSIGNED_ZERO else ())

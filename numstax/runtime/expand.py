@@ -1,0 +1,111 @@
+"""Intrinsics as data -> LLVM instructions, at each call; both targets' compilers use it.
+
+An `Intrinsic` and the LLVM values of its arguments enter; the value of its last row leaves.
+"""
+# llvmlite is not annotated.
+# mypy: disable-error-code="no-untyped-call,no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from llvmlite import ir
+
+from numstax.program import Intrinsic
+
+Special = Mapping[str, Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value]], ir.Value]]
+"""Opcode -> what makes its instruction from builder, opcode, result type and operands."""
+_NOTHING_SPECIAL: Special = MappingProxyType({})
+_LLVM_FLOAT = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}
+_CONVERSIONS = {
+    "bitcast": "bitcast",
+    "sitofp": "sitofp",
+    "uitofp": "uitofp",
+    "fptosi": "fptosi",
+    "fptoui": "fptoui",
+    "fpext": "fpext",
+    "fptrunc": "fptrunc",
+    "zext": "zext",
+    "sext": "sext",
+    "itrunc": "trunc",
+}
+_BUILDER = {
+    **{op: op for op in ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "select")},
+    **{op: op for op in ("add", "sub", "mul", "sdiv", "udiv", "shl", "lshr", "ashr", "xor")},
+    "and": "and_",
+    "or": "or_",
+    "not": "not_",
+}
+_REASSOCIATED = {"fadd_reassoc": "fadd", "fmul_reassoc": "fmul"}
+_FUNCTIONS = {
+    **{op: op for op in ("fabs", "fma", "sqrt", "rint", "floor", "ceil", "trunc", "copysign", "ctpop", "ctlz")},
+    "fmaximum": "maximum",
+    "fminimum": "minimum",
+    "fmaximum_nsz": "maximum",
+    "fminimum_nsz": "minimum",
+}
+_UNSIGNED_ZERO = ("fmaximum_nsz", "fminimum_nsz")
+
+
+def _llvm_type(name: str) -> ir.Type:
+    return _LLVM_FLOAT.get(name) or ir.IntType(int(name[1:]))
+
+
+def expand(
+    builder: ir.IRBuilder, intrinsic: Intrinsic, args: tuple[ir.Value, ...], special: Special = _NOTHING_SPECIAL
+) -> ir.Value:
+    """Append the instructions of an intrinsic; the value of its last row.
+
+    `special` makes the opcodes that a target spells in its own way.
+    """
+    values: list[ir.Value] = []
+    for row in intrinsic.code:
+        op, dtype, *operands = row
+        kind = _llvm_type(str(dtype))
+        if op == "param":
+            values.append(args[operands[0]])  # type: ignore[call-overload]
+        elif op == "const":
+            values.append(ir.Constant(kind, operands[0]))
+        elif op in ("fcmp", "icmp"):
+            predicate, a, b = operands
+            values.append(_compare(builder, str(predicate), values[a], values[b]))  # type: ignore[call-overload]
+        elif op == "lookup":
+            table, index = operands
+            values.append(_lookup(builder, kind, table, values[index]))  # type: ignore[arg-type,call-overload]
+        else:
+            given = [values[k] for k in operands]  # type: ignore[call-overload]
+            make = special.get(str(op), _instruction)
+            values.append(make(builder, str(op), kind, given))
+    return values[-1]
+
+
+def _lookup(builder: ir.IRBuilder, kind: ir.Type, table: tuple[object, ...], index: ir.Value) -> ir.Value:
+    """An element of a constant array; the vectoriser makes it a gather."""
+    array = ir.Constant(ir.ArrayType(kind, len(table)), [ir.Constant(kind, v) for v in table])
+    constant = ir.GlobalVariable(builder.module, array.type, builder.module.get_unique_name("table"))
+    constant.global_constant, constant.linkage, constant.initializer = True, "private", array
+    return builder.load(builder.gep(constant, [ir.Constant(index.type, 0), index], inbounds=True))
+
+
+def _compare(builder: ir.IRBuilder, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """LLVM's predicates: oeq olt ole ogt oge one ord une uno ult .. for floats, eq ne slt ult .. for integers."""
+    kind = ir.FCMPInstr if isinstance(a.type, ir.FloatType | ir.DoubleType | ir.HalfType) else ir.ICMPInstr
+    instruction = kind(builder.block, predicate, a, b)
+    builder._insert(instruction)
+    return instruction
+
+
+def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    if op in _CONVERSIONS:
+        return getattr(builder, _CONVERSIONS[op])(operands[0], kind)
+    if op in _BUILDER:
+        return getattr(builder, _BUILDER[op])(*operands)
+    if op in _REASSOCIATED:
+        return getattr(builder, _REASSOCIATED[op])(*operands, flags=("reassoc", "nsz"))
+    name = _FUNCTIONS[op]
+    if op == "ctlz":
+        operands = [*operands, ir.Constant(ir.IntType(1), 0)]
+    signature = ir.FunctionType(kind, [v.type for v in operands])
+    function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature)
+    return builder.call(function, operands, fastmath=("nsz",) if op in _UNSIGNED_ZERO else ())
