@@ -30,6 +30,26 @@ class Intrinsic:
 
 
 @dataclass(frozen=True, slots=True)
+class Instruction:
+    """A machine instruction as data, for GPU targets.
+
+    text : a PTX template (operands ``$0``, ``$1``, .. results first), or the name of an LLVM intrinsic (``llvm...``).
+    results, operands : names of dtypes (``f32``, ``u32``, .. as in `dtypes.name`; ``b1`` a truth value; ``p_f32`` a
+    pointer to float32); several results make a tuple.
+    effect : it may not be dropped, repeated or moved across memory accesses.
+    together : the threads of a warp must execute it together (``convergent``).
+    The NumPy model of what it does in each lane of a warp is `numstax.cuda_emit.lanes`'s row of the same name.
+    """
+
+    name: str
+    text: str
+    results: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
+    effect: bool = False
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Param:
     """One parameter of an entry function.
 
@@ -55,6 +75,9 @@ class Program:
     work : expression estimating elementary operations, against the threshold for going parallel.
     scratch : expression for the bytes of scratch memory one worker needs.
     grain : expression for the smallest number of tasks worth handing to a worker.
+
+    For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, and `shared`
+    for the bytes of dynamic shared memory.
     """
 
     name: str
@@ -66,7 +89,10 @@ class Program:
     work: str = "0"
     scratch: str = "0"
     grain: str = "1"
-    intrinsics: tuple[Intrinsic, ...] = ()
+    intrinsics: tuple[Intrinsic | Instruction, ...] = ()
+    block: int = 0
+    grid: tuple[str, ...] = ()
+    shared: str = "0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,364 @@
+"""Program text to a cubin, through numba-cuda and nvJitLink: the only file that imports them.
+
+A `Program` for a GPU target (``sm_80``, ``sm_90a``, ...) enters; `Cubin` leaves: machine code for that target,
+its symbol, and what it needs.  The route is Python -> LLVM IR -> LTO-IR -> nvJitLink of the same toolkit, which
+works without a GPU and with any driver that can load the cubin.  Parameters are raw pointers and integers;
+pointers of a kernel do not overlap (`noalias`), as on the CPU.
+
+What program text may name besides builtins and `math`:
+
+  int8 .. uint64, float32, float64, complex64, complex128, boolean    typed conversions
+  registers_<dtype>(n)           n elements private to the thread, n a literal; kept in registers where every loop over
+                                 them has a literal length
+  shared_<dtype>(byte_offset)    pointer into the dynamic shared memory of the block
+  offset_<dtype>(pointer, n)     pointer moved by n elements
+  load<n>_<dtype>(pointer, offset), store<n>_<dtype>(pointer, offset, values)
+                                 n neighbouring elements as a tuple, with one access; offset in elements, aligned to n
+  the names in `program.intrinsics`    scalar functions and machine instructions given as data
+"""
+# numba-cuda and llvmlite are only partly annotated.
+# mypy: disable-error-code="no-untyped-call,no-any-return,attr-defined"
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from cuda.bindings import nvjitlink
+from llvmlite import ir
+from numba.cuda import compiler, types
+from numba.cuda.extending import _intrinsic as intrinsic  # the public name takes no options
+from numba.cuda.np.numpy_support import from_dtype
+from numba.cuda.typing import signature
+
+from numstax import dtypes
+from numstax.errors import CompileError
+from numstax.program import Instruction, Intrinsic, Param, Program
+from numstax.runtime.expand import expand
+
+Type = Any
+"""A type of Numba's."""
+_lock = threading.Lock()
+"""numba-cuda's compiler is not safe under threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """code : the ELF image; symbol : its entry; registers a thread, shared (static) bytes a block, stack : bytes of
+    local memory a thread (spills and arrays that did not fit in registers); notices : what ptxas remarked."""
+
+    code: bytes
+    symbol: str
+    registers: int
+    shared: int
+    stack: int
+    notices: tuple[str, ...] = ()
+
+
+def compile_program(program: Program) -> Cubin:
+    """Compile for `program.target`.  Raises CompileError, which shows the line that does not compile."""
+    namespace: dict[str, Any] = {"__name__": program.name, "math": math, **_TYPED_NAMES, **_memory_helpers()}
+    namespace |= {i.name: _bind(i) for i in program.intrinsics}
+    namespace |= {name: _vector(name) for name in set(_VECTOR.findall(program.text))}
+    try:
+        exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
+    except SyntaxError as error:
+        raise _compile_error(program, str(error), error.lineno) from error
+    signature_ = types.void(*map(_type, program.params))
+    with _lock:
+        try:
+            library, _ = compiler._compile_pyfunc_with_fixup(
+                namespace[program.entry], signature_, device=False, abi="numba", cc=_capability(program.target),
+                fastmath=False, launch_bounds=(program.block, 1), lto=True,
+            )  # fmt: skip
+        except Exception as error:
+            found = re.search(rf'File "<{re.escape(program.name)}>", line (\d+)', str(error))
+            raise _compile_error(program, str(error), int(found[1]) if found else None) from error
+        kernel = library.get_function(library._entry_name)
+        for argument, param in zip(kernel.args, program.params, strict=True):
+            if param.kind == "pointer":
+                argument.add_attribute("noalias")
+        library._llvm_strs = [str(module) for module in library.modules]
+        lto = library.get_ltoir(cc=_capability(program.target))
+        code, log = _link(program, lto)
+    return _described(code, library._entry_name, log)
+
+
+def _capability(target: str) -> tuple[Any, ...]:
+    """``sm_90a`` -> (9, 0, 'a')."""
+    found = re.fullmatch(r"sm_(\d+)(\d)([af]?)", target)
+    if found is None:
+        raise CompileError(f"{target!r} is not the name of a GPU target", remedy="name it like sm_90a")
+    return (int(found[1]), int(found[2]), *([found[3]] if found[3] else []))
+
+
+def _link(program: Program, lto: bytes) -> tuple[bytes, str]:
+    """LTO-IR -> cubin and the log of ptxas."""
+    options = [f"-arch={program.target}", "-verbose", "-lto"]
+    handle = nvjitlink.create(len(options), options)
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, lto, len(lto), program.name)
+        nvjitlink.complete(handle)
+        code = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, code)
+        return bytes(code), _log(nvjitlink.get_info_log_size, nvjitlink.get_info_log, handle)
+    except nvjitlink.nvJitLinkError as error:
+        log = _log(nvjitlink.get_error_log_size, nvjitlink.get_error_log, handle)
+        raise _compile_error(program, f"{error}: {log}", None) from error
+    finally:
+        nvjitlink.destroy(handle)
+
+
+def _log(size: Callable[[int], int], read: Callable[[int, bytearray], None], handle: int) -> str:
+    text = bytearray(size(handle))
+    if text:
+        read(handle, text)
+    return text.decode(errors="replace").replace("\0", "")
+
+
+def _described(code: bytes, symbol: str, log: str) -> Cubin:
+    def number(pattern: str) -> int:
+        found = re.search(pattern, log)
+        return int(found[1]) if found else 0
+
+    stack = number(r"(\d+) bytes stack frame")
+    notices = tuple(line for line in log.splitlines() if re.search(r"\bC\d{4}\b|warning", line))
+    return Cubin(code, symbol, number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), stack, notices)
+
+
+def _compile_error(program: Program, message: str, line: int | None) -> CompileError:
+    lines = program.text.splitlines()
+    shown = f"\n  line {line}: {lines[line - 1].strip()}" if line and line <= len(lines) else ""
+    reason = re.sub(r"\x1b\[[0-9;]*m", "", message).strip()
+    return CompileError(
+        f"program '{program.name}' does not compile for {program.target}{shown}\n{reason}",
+        remedy="report this as a bug in numstax",
+    )
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def _storage(dtype: np.dtype | None) -> Type:
+    assert dtype is not None
+    return from_dtype(dtypes.storage(dtype))
+
+
+def _type(param: Param) -> Type:
+    match param.kind:
+        case "pointer":
+            return types.CPointer(_storage(param.dtype))
+        case "scalar":
+            return _storage(param.dtype)
+        case "status":
+            return types.CPointer(types.int64)
+        case "size":
+            return types.int64
+        case "size32":
+            return types.int32
+    raise CompileError(f"parameter '{param.name}' is of unknown kind '{param.kind}'")
+
+
+def _named(name: str) -> Type:
+    """The type of an operand: ``f32``, ``b1``, ``p_f32``."""
+    if name.startswith("p_"):
+        return types.CPointer(_storage(dtypes.by_name(name[2:])))
+    return types.boolean if name == "b1" else from_dtype(dtypes.by_name(name))
+
+
+_TYPED_NAMES = {
+    name: getattr(types, name)
+    for name in (
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *("float32", "float64", "complex64", "complex128", "boolean"),
+    )
+}
+
+# --- what program text can call -------------------------------------------------------------------
+
+Codegen = Callable[[Any, ir.IRBuilder, Any, tuple[ir.Value, ...]], ir.Value]
+
+
+def _expanding(name: str, result: Type, arguments: tuple[Type, ...], codegen: Codegen) -> object:
+    """A function for kernel code that `codegen` expands at each call; arguments are converted to their types."""
+
+    def typing(context: object, *actual: Type) -> tuple[Any, Codegen]:
+        return signature(result, *arguments), codegen
+
+    typing.__name__ = name
+    names = ("context", *(f"p{k}" for k in range(len(arguments))))
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
+    return intrinsic(target="cuda")(typing)
+
+
+@cache
+def _memory_helpers() -> dict[str, object]:
+    helpers: dict[str, object] = {}
+    for dtype in dtypes.SUPPORTED:
+        pointer, name = types.CPointer(_storage(dtype)), dtypes.name(dtype)
+        helpers[f"offset_{name}"] = _expanding(f"offset_{name}", pointer, (pointer, types.int64), _offset)
+        helpers[f"shared_{name}"] = _expanding(f"shared_{name}", pointer, (types.int32,), _shared)
+        helpers[f"registers_{name}"] = _registers(pointer, dtypes.compute(dtype))
+    return helpers
+
+
+def _offset(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+    return builder.gep(args[0], [args[1]], inbounds=True)
+
+
+_SHARED = "numstax_shared"
+
+
+def _shared(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+    module = builder.module
+    memory = module.globals.get(_SHARED)
+    if memory is None:
+        memory = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), _SHARED, addrspace=3)
+        memory.linkage, memory.align = "external", 128
+    at = builder.gep(memory, [ir.Constant(args[0].type, 0), args[0]], inbounds=True)
+    target = context.get_value_type(signature.return_type)
+    return builder.addrspacecast(builder.bitcast(at, target.pointee.as_pointer(3)), target)
+
+
+def _registers(pointer: Type, dtype: np.dtype) -> object:
+    """An array on the stack that the compiler takes apart into registers; of the computing type."""
+    kind = types.CPointer(types.boolean if dtype == dtypes.BOOL else from_dtype(dtype))
+
+    def typing(context: object, count: Type) -> tuple[Any, Codegen] | None:
+        if not isinstance(count, types.IntegerLiteral):
+            return None
+        length = count.literal_value
+
+        def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+            element = context.get_data_type(kind.dtype)
+            with builder.goto_entry_block():
+                memory = builder.alloca(ir.ArrayType(element, length))
+            return builder.bitcast(memory, context.get_value_type(kind))
+
+        return signature(kind, count), codegen
+
+    typing.__name__ = "registers"
+    return intrinsic(target="cuda", prefer_literal=True)(typing)
+
+
+_VECTOR = re.compile(r"\b((?:load|store)\d+_[a-z]\w*)\(")
+
+
+@cache
+def _vector(name: str) -> object:
+    """``load4_f32`` and the like: one access of several neighbouring elements."""
+    kind, count_text, dtype_name = re.fullmatch(r"(load|store)(\d+)_(\w+)", name).groups()  # type: ignore[union-attr]
+    count, element = int(count_text), _storage(dtypes.by_name(dtype_name))
+    pointer, values = types.CPointer(element), types.UniTuple(element, count)
+
+    def address(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value) -> ir.Value:
+        vector = ir.VectorType(base.type.pointee, count)
+        at = builder.gep(base, [offset], inbounds=True)
+        return builder.bitcast(at, vector.as_pointer())
+
+    def load(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+        width = count * context.get_abi_sizeof(args[0].type.pointee)
+        vector = builder.load(address(builder, args[0], args[1]), align=width)
+        out = ir.Constant(ir.ArrayType(args[0].type.pointee, count), ir.Undefined)
+        for k in range(count):
+            out = builder.insert_value(out, builder.extract_element(vector, ir.IntType(32)(k)), k)
+        return out
+
+    def store(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+        width = count * context.get_abi_sizeof(args[0].type.pointee)
+        vector = ir.Constant(ir.VectorType(args[0].type.pointee, count), ir.Undefined)
+        for k in range(count):
+            vector = builder.insert_element(vector, builder.extract_value(args[2], k), ir.IntType(32)(k))
+        builder.store(vector, address(builder, args[0], args[1]), align=width)
+        return context.get_dummy_value()
+
+    if kind == "load":
+        return _expanding(name, values, (pointer, types.int64), load)
+    return _expanding(name, types.void, (pointer, types.int64, values), store)
+
+
+@cache
+def _bind(row: Intrinsic | Instruction) -> object:
+    if isinstance(row, Instruction):
+        results = tuple(map(_named, row.results))
+        result = types.void if not results else results[0] if len(results) == 1 else types.Tuple(results)
+        return _expanding(row.name, result, tuple(map(_named, row.operands)), partial(_instruction, row))
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+        return expand(builder, row, args, _SPECIAL)
+
+    return _expanding(row.name, _named(row.result), tuple(map(_named, row.params)), codegen)
+
+
+_REGISTERS = {"f32": "f", "f64": "d", "i32": "r", "u32": "r", "i64": "l", "u64": "l", "i16": "h", "u16": "h"}
+
+
+def _instruction(
+    row: Instruction, context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
+) -> ir.Value:
+    """A call of inline PTX or of an LLVM intrinsic."""
+    kinds = [context.get_value_type(_named(r)) for r in row.results]
+    result = ir.VoidType() if not kinds else kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
+    made = ir.FunctionType(result, [a.type for a in args])
+    if row.text.startswith("llvm."):
+        module = builder.module
+        function: Any = module.globals.get(row.text) or ir.Function(module, made, row.text)
+    else:
+        constraints = [f"={_register(r)}" for r in row.results] + [_register(o) for o in row.operands]
+        if row.effect:
+            constraints.append("~{memory}")
+        function = ir.InlineAsm(made, row.text, ",".join(constraints), side_effect=row.effect or row.together)
+    call = builder.call(function, args)
+    for attribute in ("nounwind", *(("convergent",) if row.together else ())):
+        call.attributes.add(attribute)
+    if not kinds:
+        return context.get_dummy_value()
+    return call
+
+
+def _register(operand: str) -> str:
+    return "l" if operand.startswith("p_") else _REGISTERS[operand]
+
+
+# --- opcodes that NVVM spells in its own way ---------------------------------------------------------
+
+
+def _ptx(text: str) -> Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value]], ir.Value]:
+    def make(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+        suffix, register = ("f32", "f") if isinstance(kind, ir.FloatType) else ("f64", "d")
+        constraints = ",".join([f"={register}"] + [register] * len(operands))
+        made = ir.FunctionType(kind, [v.type for v in operands])
+        return builder.call(ir.InlineAsm(made, text.replace("T", suffix), constraints), operands)
+
+    return make
+
+
+def _greater(choose: str) -> Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value]], ir.Value]:
+    """maximum or minimum that propagates NaN; PTX has it for float32 only."""
+
+    def make(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+        if isinstance(kind, ir.FloatType):
+            return _ptx(f"{'max' if choose == '>' else 'min'}.NaN.T $0, $1, $2;")(builder, op, kind, operands)
+        a, b = operands
+        wanted = builder.or_(builder.fcmp_ordered(choose, a, b), builder.fcmp_unordered("uno", a, a))
+        return builder.select(wanted, a, b)
+
+    return make
+
+
+_SPECIAL = {
+    "fabs": _ptx("abs.T $0, $1;"),
+    "rint": _ptx("cvt.rni.T.T $0, $1;"),
+    "fmaximum": _greater(">"),
+    "fminimum": _greater("<"),
+    "fmaximum_nsz": _greater(">"),
+    "fminimum_nsz": _greater("<"),
+}
