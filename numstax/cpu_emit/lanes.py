@@ -44,7 +44,7 @@ def print_lanes(kernel: KernelText, parallel: bool) -> Index:
     with points(kernel, variables, parallel):
         start, stop = "0", kernel.index(lane.extent)
         if blocks is not ONE:
-            size = kernel.index(block)
+            size = factor(kernel.index(block))
             start = kernel.text.assign("lane", f"{size}*{kernel.names[block_var]}")
             stop = kernel.text.assign("end", f"min({start} + {size}, {stop})")
         _LaneLoops(kernel, lane, start, stop, block, pointwise).run()
@@ -54,7 +54,7 @@ def print_lanes(kernel: KernelText, parallel: bool) -> Index:
 def _flat(kernel: KernelText, lane: Var, block: Index) -> Index:
     """One loop over this call's whole share; a task is a block of elements."""
     lo, hi = kernel.text.special("lo"), kernel.text.special("hi")
-    size = kernel.index(block)
+    size = factor(kernel.index(block))
     start = f"{size}*{lo}"
     stop = f"min({size}*{hi}, {kernel.index(lane.extent)})"
     _LaneLoops(kernel, lane, start, stop, block, True).run()
@@ -72,7 +72,7 @@ class _LaneLoops:
         self._place_locals(pointwise)
 
     def _place_locals(self, pointwise: bool) -> None:
-        size = self.kernel.index(self.block)
+        size = factor(self.kernel.index(self.block))
         for buffer in self.kernel.kernel.buffers:
             if buffer.kind != "local":
                 continue

@@ -217,3 +217,14 @@ def test_check_states_what_cannot_be_known():
         first_two(np.zeros(4))
     with pytest.raises(DataDependentError, match=r"numstax\.check\(u0 >= 4\)"):
         dynamic(lambda x: x if np.flatnonzero(x).size > 3 else -x)(np.ones(9))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_a_block_whose_size_is_a_difference_is_a_factor(k):
+    def f(a, k):
+        a = (a + 1.0)[max(0, a.shape[0] - 4) :]
+        return np.roll(a, k)
+
+    compiled = dynamic(f)
+    for n in (4, 3, 6, 12):
+        same(compiled(np.arange(n) * 1.0, k), f(np.arange(n) * 1.0, k))
