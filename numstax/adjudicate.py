@@ -9,12 +9,13 @@ between Dims, which no range can declare; what broadcasting took for granted; an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 
 from numstax.errors import ConstraintError, Origin
 from numstax.ir.index import Index, Symbol, atoms, evaluate
+from numstax.records import record
 from numstax.trace.declared import Decision, Dim
 from numstax.trace.environment import Fact
 
@@ -49,7 +50,7 @@ def symbol_names(index: Index) -> list[str]:
     return list(dict.fromkeys(atom.name for atom in atoms(index) if isinstance(atom, Symbol)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Verdict:
     """`range` : sizes around the example for which the fact holds."""
 

@@ -6,18 +6,18 @@ A Graph enters; a `Compiled` leaves: a function of the graph's inputs and `sizes
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from numstax.ir.graph import Graph
 from numstax.ir.reference import evaluate_graph
 from numstax.knobs import Knobs
 from numstax.pipeline import Region, compile_graph
+from numstax.records import record
 from numstax.runtime.host import Host
 from numstax.runtime.launch import launcher
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compiled:
     """`source` : the text of `call`, where it was generated."""
 
@@ -26,7 +26,7 @@ class Compiled:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Backend:
     """supports_symbolic_shapes : may a function that asks for sizes be compiled for all of them (10.4)?"""
 

@@ -7,10 +7,10 @@ working.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Origin:
     """A line of the user's code: where a node of the graph comes from."""
 

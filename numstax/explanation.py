@@ -11,7 +11,6 @@ import importlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
@@ -22,12 +21,13 @@ from numstax.ir.handlers import bytes_moved, bytes_needed
 from numstax.ir.loops import Extern, Kernel, Refusal
 from numstax.jit import Artifact, Jitted, jit, process
 from numstax.program import Emitted
+from numstax.records import record
 from numstax.runtime.launch import launcher
 
 RUNS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unit:
     """A program or extern call: bytes its kernels read and write, and the median of the seconds it took."""
 
@@ -37,7 +37,7 @@ class Unit:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Explanation:
     """`needed` : bytes of arguments and results, each once.  `reason` : why nothing was compiled, or ''."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from numstax.ir.graph import Graph
 from numstax.ir.parse import parse_graph
 from numstax.jit import process
 from numstax.program import Plan
+from numstax.records import record
 from numstax.runtime import artifact
 from numstax.runtime.launch import CannotRunError, launcher
 from numstax.runtime.load import ObjectCode, processor
@@ -46,7 +47,7 @@ TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Baked:
     """An array that is part of the program: the input of the graph at `position`; strides in elements."""
 
@@ -65,7 +66,7 @@ class Baked:
         return cls(position, array)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contents:
     """All there is to an exported function.
 

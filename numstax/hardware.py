@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from numstax.records import record
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -19,7 +20,7 @@ STRIP = 1 << 14
 kept for them stays near the core."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hardware:
     """Facts about one CPU.
 

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from numstax.errors import ArgumentCountError, ReadOnlyError, SignatureError, SizeError, UnsupportedArgumentError
+from numstax.records import record
 from numstax.trace.declared import Dim, axis_order
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayInput:
     """shape : sizes, or names of Dims.  order : axes from the outermost in memory to the innermost."""
 
@@ -57,7 +58,7 @@ class ArrayInput:
         return np.array(outer_first, self.dtype, order="C").transpose(np.argsort(self.order))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarInput:
     """A NumPy scalar, or a Python float or complex (`python`): another value in every call."""
 
@@ -76,7 +77,7 @@ class ScalarInput:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FixedInput:
     """A value that is part of the program, or a container."""
 
@@ -88,7 +89,7 @@ class FixedInput:
             raise SignatureError(f"{self.name} is {value!r}; the function was exported for {self.value!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Container:
     kind: str
     length: int
@@ -100,7 +101,7 @@ class Container:
 Input = ArrayInput | ScalarInput | FixedInput
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assertion:
     """`test` : a condition over the names of the Dims; `text` : the same in terms of the arguments."""
 

@@ -16,7 +16,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, overload
 
 from numstax.backends import BACKENDS
@@ -41,6 +41,7 @@ from numstax.guards import MISS, Guard, key_of, searcher
 from numstax.ir.graph import Graph
 from numstax.knobs import Knobs, from_environ
 from numstax.pipeline import Region, display
+from numstax.records import record
 from numstax.runtime.host import Host
 from numstax.runtime.launch import CannotRunError
 from numstax.trace.environment import ShapeEnvironment
@@ -53,7 +54,7 @@ SPECIALISATIONS = 256
 COMPILATIONS = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Artifact:
     """One specialisation.
 

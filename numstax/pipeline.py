@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from numstax.cpu_emit.emit import emit
@@ -22,6 +22,7 @@ from numstax.ir.verify import verify_graph
 from numstax.ir.verify_loops import verify_schedule
 from numstax.knobs import Knobs
 from numstax.program import Emitted, Plan
+from numstax.records import record
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
@@ -30,7 +31,7 @@ from numstax.tiles.cpu import tile
 from numstax.trace.tracer import trace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     """All that is known of one graph on its way to code; passes fill the fields in order.
 
@@ -47,7 +48,7 @@ class Region:
 Value = Graph | Schedule | tuple[Emitted | Extern, ...] | Plan
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     """`run` makes the new value of the Region's field `makes`."""
 

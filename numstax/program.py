@@ -7,14 +7,16 @@ Sizes are Python expressions over size symbols (``"s0*128"``); a number is a spe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from numstax.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Intrinsic:
     """A scalar function as data: straight-line code that any runtime can bind and NumPy can evaluate.
 
@@ -29,7 +31,7 @@ class Intrinsic:
     code: tuple[tuple[object, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """A machine instruction as data, for GPU targets.
 
@@ -49,7 +51,7 @@ class Instruction:
     together: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Param:
     """One parameter of an entry function.
 
@@ -64,7 +66,7 @@ class Param:
     dtype: np.dtype | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """One compilable unit: printed text and what is needed to compile and launch it.
 
@@ -95,7 +97,7 @@ class Program:
     shared: str = "0"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Emitted:
     """Printed kernels: a Program and what to pass, by position in ``program.params`` without
     lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters.
@@ -110,7 +112,7 @@ class Emitted:
     checks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayExpr:
     """A strided view of a named array: shape, strides in elements, offset in elements."""
 
@@ -121,7 +123,7 @@ class ArrayExpr:
     offset: str = "0"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Allocate:
     """Make a new C-contiguous array."""
 
@@ -130,7 +132,7 @@ class Allocate:
     shape: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """Run a Program. `args` matches its params without lo/hi/scratch/status: array names, scalar names
     or size expressions; `checks` as in `Emitted`."""
@@ -140,7 +142,7 @@ class Call:
     checks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExternCall:
     """Call a library function on arrays.
 
@@ -162,21 +164,21 @@ class ExternCall:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A scalar or size expression inside ExternCall arguments."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Release:
     """The named array is not read any more."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """Raise SizeError with the message and both values, unless the size expressions are equal (kind 'eq') or
     ``a <= b`` ('le')."""
@@ -187,7 +189,7 @@ class Check:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ControlStep:
     """Structured control flow run by the wrapper: `kind`, `var` and the order of `plans` as in `loops.Control`.
 
@@ -220,7 +222,7 @@ VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
 """NumPy's view operations by name: (array, detail) -> view."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """One output of the plan.
 
@@ -235,7 +237,7 @@ class Result:
     scalar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One argument of the plan: 'array' (with the layout it was specialised for), 'scalar', or 'size' (an int that is
     the value of the symbol of that name)."""
@@ -247,7 +249,7 @@ class Argument:
     strides: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """A whole region: arguments, programs, steps, results. `sizes` binds size symbols to expressions
     over the arguments (``("s0", "x0.shape[0]")``)."""

@@ -8,7 +8,6 @@ change in the inner loop is computed before it; a load of memory that the same l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import numpy as np
@@ -20,10 +19,11 @@ from numstax.cpu_emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
 from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.records import record
 from numstax.tiles.cpu import access
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
     """One loop of a nest: ``for name in range(start, stop, step)``; `var` None for a block of the next axis."""
 
@@ -39,7 +39,7 @@ class Axis:
         return f"for {self.name} in range({first}{self.stop}{f', {self.step}' if self.step else ''})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where a local buffer lives: a register (`array` False), or scratch memory; the element of the current
     vector lane is at ``offset*scale + lane``."""

@@ -9,8 +9,6 @@ floats, 'h' float16 and 'm' the floats of ml_dtypes; all of those are computed i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from numstax import dtypes
@@ -18,9 +16,10 @@ from numstax.cpu_emit.complex_functions import COMPLEX_FUNCTIONS
 from numstax.cpu_emit.complex_spelling import COMPLEX
 from numstax.cpu_emit.values import literal, register_type, rounded, truth
 from numstax.errors import CompileError
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spelled:
     """Statements to print first, and the expression of the result."""
 

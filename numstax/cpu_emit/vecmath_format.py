@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numstax.cpu_emit.vecmath_record import Value, bitcast, convert, fma
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Format:
     """dtype, the integer dtype of the same width, mantissa bits, exponent bias; `shifter`: adding it to a small
     number rounds that to an integer, held in the low bits."""

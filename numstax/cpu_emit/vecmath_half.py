@@ -8,10 +8,10 @@ none, to NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, nan
 
 from numstax.cpu_emit.vecmath_record import Value, absolute, bitcast, convert, is_nan, where
+from numstax.records import record
 
 
 def _f16_from_f32(x: Value) -> Value:
@@ -41,7 +41,7 @@ def _round_bf16(x: Value) -> Value:
     return where(is_nan(x), x, bitcast(_nearest_even(bitcast(x, "u32"), 16) & 0xFFFF0000, "f32"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Float8:
     """Mantissa bits, exponent bias, the bits that stand for magnitudes out of range, and the bits of NaN."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from numstax import records
 from numstax.program import Intrinsic
 
 Number = int | float
@@ -55,7 +56,7 @@ def record(name: str, params: tuple[str, ...], function: Callable[..., Value]) -
     return Intrinsic(name, params, result.dtype, tape.code(result.row))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@records.record(eq=False)
 class Value:
     """One row of the intrinsic being recorded."""
 

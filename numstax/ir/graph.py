@@ -48,16 +48,17 @@ depend on `var`.  `test` writes nothing; its one output is a 0-d bool.  `states`
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from numstax.errors import Origin
 from numstax.ir.index import Index
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Literal:
     """A hashable scalar constant: equal only when dtype and bits are equal (NaN equals itself, -0.0 not 0.0)."""
 
@@ -77,14 +78,14 @@ class Literal:
         return str(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arg:
     """Stands for the k-th argument of an extern node inside its argument tree."""
 
     k: int
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@record(eq=False, weakref_slot=True)
 class Node:
     """One operation; compared by identity (the Builder interns)."""
 
@@ -106,7 +107,7 @@ class Node:
         return len(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InputSpec:
     """An argument: kind 'array' (with strides in elements) or 'scalar' (0-d run-time value)."""
 
@@ -117,7 +118,7 @@ class InputSpec:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Output:
     """One result. alias None: a fresh array holding `node`.  alias ('input', p) or ('output', k): the views
     (host-side NumPy operations in order, see program.Result) applied to that argument or earlier output.
@@ -129,7 +130,7 @@ class Output:
     views: tuple[tuple[str, object], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Graph:
     """inputs, outputs, and `writes`: (argument position, node) -- what the argument holds afterwards.  ``str`` of a
     Graph is the text of `show`.

@@ -23,16 +23,17 @@ offset is the value of SSA entry k of the same body (a gather).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from numstax.errors import Origin
 from numstax.ir.graph import Graph
 from numstax.ir.index import Index, Var
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """A named array. kind: 'input' | 'scalar' (0-d run-time argument) | 'output' | 'temp' | 'local'.
 
@@ -46,7 +47,7 @@ class Buffer:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instr:
     """One SSA entry; its value is named by its position in the body.
 
@@ -72,7 +73,7 @@ class Instr:
 Body = tuple[Instr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """buffer[offset] = value, where the optional mask holds."""
 
@@ -82,7 +83,7 @@ class Store:
     mask: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduce:
     """Combine `value` over all inner variables; after the loop, buffer[offset] = result (offset over outer).
 
@@ -108,7 +109,7 @@ class Reduce:
     value_offset: Index | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scan:
     """Running combination along the last inner variable: buffer[offset] = op over all values up to here.
     op: 'add' | 'multiply' | 'maximum' | 'minimum' | 'logical_and' | 'logical_or'."""
@@ -123,7 +124,7 @@ class Scan:
 Effect = Store | Reduce | Scan
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     inner: tuple[Var, ...]
     body: Body
@@ -142,7 +143,7 @@ class Loop:
         return frozenset((*(e.buffer for e in self.effects), *extra))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiling:
     """How a target runs a Kernel; made by `tiles`, read by emitters.
 
@@ -161,7 +162,7 @@ class Tiling:
     form: str = "pointwise"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """Fused loops over one outer space.  `buffers` holds every buffer named in the loops.
 
@@ -188,7 +189,7 @@ class Kernel:
         return replace(self, tiling=tiling)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BufferView:
     """A strided view of a buffer, as handed to an extern function: offset and strides in elements."""
 
@@ -198,7 +199,7 @@ class BufferView:
     strides: tuple[Index, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extern:
     """An opaque library call between kernels (10.5, DESIGN decision 12).
 
@@ -220,7 +221,7 @@ class Extern:
         return frozenset((*self.results, *((self.out.buffer,) if self.out else ())))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nested:
     """One body of structured control flow: its Graph and what became of it.  Buffers of the schedule that stand for
     its inputs are those of the arguments of the `Control` around it, by position."""
@@ -229,7 +230,7 @@ class Nested:
     schedule: Schedule
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Control:
     """Structured control flow between kernels; `kind` is 'for', 'while' or 'cond' (see `graph`).
 
@@ -264,7 +265,7 @@ def views_in(tree: object) -> Iterator[BufferView]:
         yield from views_in(tuple(tree.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refusal:
     """Why something was not fused, tiled or chosen; shown by `explain`."""
 
@@ -272,7 +273,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Schedule:
     """What the scheduler hands to tiling and planning: units in execution order and all buffers.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,9 +15,10 @@ import ml_dtypes
 import numpy as np
 
 from numstax import dtypes
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elementwise:
     """name; number of operands; NumPy reference on arrays already of the operand dtype; `types`: how operand
     and result dtypes follow from the arguments:

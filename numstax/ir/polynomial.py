@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Union
+
+from numstax.records import record
 
 IndexLike = Union[int, "Index", "Atom"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Symbol:
     """A size known only at run time, in ``lo <= s <= hi`` (hi None: unbounded), a multiple of
     `multiple_of`.  `hint` is the size seen at capture; None when the size depends on data."""
@@ -39,7 +40,7 @@ class Symbol:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Var:
     """A loop variable running over ``0 <= v < extent``."""
 
@@ -53,7 +54,7 @@ class Var:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ref:
     """The run-time value of SSA entry `position` of the surrounding loop body, in ``0 <= v < extent``."""
 
@@ -64,7 +65,7 @@ class Ref:
         return f"v{self.position}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Quotient:
     """``value // divisor`` (floor)."""
 
@@ -75,7 +76,7 @@ class Quotient:
         return f"{_wrap(self.value)} // {divisor_text(self.divisor, _wrap(self.divisor))}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Remainder:
     """``value % divisor`` (sign of the divisor)."""
 

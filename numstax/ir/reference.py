@@ -9,7 +9,6 @@ holds NaN, and an access outside a buffer or two writes to one element raise Ver
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from numstax.ir.loops import Buffer, BufferView, Extern, Instr, Kernel, Loop, Re
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity
 from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
 from numstax.program import VIEWS
+from numstax.records import record
 
 Array = np.ndarray
 Writes = list[tuple[int, Array]]
@@ -204,7 +204,7 @@ _NODE_RULES: dict[str, Callable[..., Any]] = {
 # --- schedules ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Memory:
     """The elements a Buffer spans, as a flat array, for each of `copies` outer points (1 unless local).
 

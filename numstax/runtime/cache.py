@@ -18,7 +18,6 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +26,7 @@ import numpy as np
 
 from numstax.errors import NumstaxWarning
 from numstax.program import Intrinsic, Program
+from numstax.records import record
 from numstax.runtime.load import ObjectCode, processor
 
 FORMAT = "1"
@@ -35,7 +35,7 @@ FORMAT = "1"
 _COMMENT = re.compile(r"\s*#.*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One cached program, for listings."""
 

@@ -26,7 +26,6 @@ import math
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -41,6 +40,7 @@ from numba.cuda.typing import signature
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Instruction, Intrinsic, Param, Program
+from numstax.records import record
 from numstax.runtime.expand import expand
 
 Type = Any
@@ -49,7 +49,7 @@ _lock = threading.Lock()
 """numba-cuda's compiler is not safe under threads."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cubin:
     """code : the ELF image; symbol : its entry; registers a thread, shared (static) bytes a block, stack : bytes of
     local memory a thread (spills and arrays that did not fit in registers); notices : what ptxas remarked."""

@@ -8,12 +8,12 @@ was compiled from (`wrapper` writes it).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from numstax.errors import OutOfBoundsError, SizeError
 from numstax.program import Plan
+from numstax.records import record
 from numstax.runtime.host import Host
 from numstax.runtime.load import RETURN_SLOTS
 from numstax.runtime.memory import address_of
@@ -26,7 +26,7 @@ class CannotRunError(Exception):
     Nothing that the caller can see was written."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launcher:
     """call : the wrapper; source : its text."""
 
@@ -93,7 +93,7 @@ def _shifted(array: np.ndarray, dtype: np.dtype, offset: int) -> np.ndarray:
     return np.asarray(holder).view(dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Holder:
     __array_interface__: dict[str, object]
     owner: np.ndarray

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Param
+from numstax.records import record
 
 Entry = Callable[..., int]
 
@@ -28,7 +28,7 @@ RETURN_SLOTS = (ctypes.addressof(_RETURN_SPACE),) * 2
 return nothing and raise nothing, so all threads share one place."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectCode:
     """Object code of one Program: `symbol` is its entry; `externals` are functions it expects to find."""
 

@@ -7,10 +7,9 @@ or what is left of the longer one.  A variable is split where the other side has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numstax.ir.index import ONE, ZERO, Atom, Index, Var, as_index, divides, same
 from numstax.ir.loops import Kernel, Loop
+from numstax.records import record
 from numstax.schedule.rewrite import Fresh, substitute_vars
 
 Variables = tuple[Var, ...]
@@ -56,7 +55,7 @@ class _Side:
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alignment:
     common: Variables
     first: dict[Atom, Index]
@@ -85,7 +84,7 @@ def refine(first: Variables, second: Variables, fresh: Fresh) -> Alignment | Non
     return Alignment(tuple(common), a.mapping(), b.mapping(), first_rest, second_rest)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Joined:
     """Two kernels over one outer space, not yet merged."""
 

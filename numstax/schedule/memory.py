@@ -8,15 +8,15 @@ whose last use is past; outputs and what library functions return are never shar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from numstax.ir.index import product
 from numstax.ir.loops import Buffer, Extern, Schedule
 from numstax.program import Allocate, Release
+from numstax.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lifetimes:
     """array : the array that holds each temporary and output.
     allocations, releases : what to do before and after each step.

@@ -8,19 +8,20 @@ the row once for both, as pairs (m, s), and computes ``exp(x - m)`` again where 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.ir.index import ZERO, Atom, Index, as_index, hint, product
 from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Store
+from numstax.records import record
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.record import Recorder, move_effect, prune
 from numstax.schedule.rewrite import substitute_vars
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Match:
     """The positions of the two loops, and the reduction of each."""
 

@@ -10,7 +10,7 @@ seen at capture and is right for all sizes; it does not depend on the machine, s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from numstax import dtypes
 from numstax.hardware import STRIP, Hardware, host
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product, stride_of
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
+from numstax.records import record
 from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
 from numstax.schedule.kernels import Unit, make_kernel
 from numstax.schedule.online import online
@@ -97,7 +98,7 @@ def _columns(kernel: Kernel) -> int:
     return STRIP // max(b.dtype.itemsize for b in kernel.buffers)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Partial:
     """The partial results of one reduction: `values`, and for argmax and argmin `positions`."""
 

@@ -12,11 +12,10 @@ several views, or broadcast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numstax.ir.graph import Graph, Node, topological
 from numstax.ir.index import bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
+from numstax.records import record
 
 STORE = 8
 """Writing one element to memory and reading it back, in additions."""
@@ -31,7 +30,7 @@ LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result")
 """Nodes that no kernel computes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Targets:
     """outputs : the node of each fresh output, None for an alias.
     writes : argument position and node.
@@ -68,7 +67,7 @@ Demand = dict[Node, int]
 """How often each root evaluates a node."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Storage:
     """order : every live node, operands before users.
     roots : the stored nodes that need code, in that order.

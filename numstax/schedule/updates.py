@@ -11,11 +11,11 @@ Enters: a stored update node.  Leaves: its place and the units that fill it, in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, bounds, product
+from numstax.records import record
 from numstax.schedule.kernels import Unit
 from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.sites import Sites
@@ -28,7 +28,7 @@ PARTS = 4
 """Parts that one such kernel selects from at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """``place[start + k*step] = value[k]``."""
 

@@ -8,18 +8,18 @@ index; everything else is computed in place.  A value asked for twice at one ind
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from numstax import dtypes
 from numstax.ir.graph import Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, Ref, as_index, less
 from numstax.ir.ops import ELEMENTWISE, VIEWS
+from numstax.records import record
 from numstax.schedule.record import Recorder
 from numstax.schedule.views import Position, through
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where a stored node lies: buffer, strides and offset in elements."""
 

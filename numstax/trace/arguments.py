@@ -20,6 +20,7 @@ from numstax.errors import (
     UnsupportedArrayError,
     UnsupportedOperationError,
 )
+from numstax.records import record
 from numstax.trace.origin import user_origin
 from numstax.trace.rebind import Rebinder, contains_random
 from numstax.trace.sizes import Condition
@@ -122,7 +123,7 @@ def _type_name(value: object) -> str:
 # --- results ------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class Leaf:
     """The k-th output that the user gets; `kind` turns it into a Python number."""
 
@@ -130,14 +131,14 @@ class Leaf:
     kind: type | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class Fixed:
     """A value that is the same in every call."""
 
     value: object
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class Branch:
     """A container: `type` and its parts; `names` are the keys of a dict or the fields of a dataclass."""
 

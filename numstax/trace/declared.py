@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from numstax.errors import DimensionError
 from numstax.ir.index import ONE, Index, IndexLike, Remainder, Symbol, as_index, atoms
+from numstax.records import record
 from numstax.trace.environment import Fact, ShapeEnvironment
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dim:
     """A dimension that varies, with sizes from `min` to `max` (None: no limit).  Dimensions declared with the same
     name are equal in every call."""
@@ -43,7 +43,7 @@ class Dim:
         return self.min <= size and (self.max is None or size <= self.max)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """A fact that holds in the example.  assumed : taken for granted in broadcasting, where sizes that vary count
     as different from 1; the program did not ask."""

@@ -14,7 +14,7 @@ A static trace has an environment without symbols, in which every question has a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from numstax.errors import DataDependentError, Origin, ShapeError
@@ -35,11 +35,12 @@ from numstax.ir.index import (
     same,
     substitute,
 )
+from numstax.records import record
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape, text
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fact:
     """`index` is >= 0 (relation '>='), 0 ('==') or not 0 ('!=').
 

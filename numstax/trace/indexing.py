@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numstax import dtypes
 from numstax.errors import OutOfBoundsError, ShapeError, UnsupportedOperationError
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, as_index
+from numstax.records import record
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.environment import ShapeEnvironment
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Item:
     """One entry of an expanded key: kind 'int', 'slice', 'new', 'array' (integers) or 'mask'."""
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from numstax.records import record
 
 xp: Any = np
 """NumPy called on traced arrays: they come out traced, which NumPy's type stubs do not know."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Handler:
     """`creates`: gives a traced array even when no argument is traced.  `keywords`: what the handler accepts;
     a call with another keyword becomes an extern node."""

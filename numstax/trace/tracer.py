@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.ir.graph import Graph, Output
+from numstax.records import record
 from numstax.trace import functions  # noqa: F401  (fills the registry)
 from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
 from numstax.trace.array import Storage, TracedArray
@@ -28,7 +28,7 @@ from numstax.trace.selection import Selection, size_unknown
 from numstax.trace.sizes import Size
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Traced:
     """A traced function.
 

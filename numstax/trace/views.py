@@ -7,12 +7,11 @@ A View is one step; an array handle holds a chain of them.  `put` undoes `read`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from numstax.ir.graph import Node
 from numstax.ir.index import ZERO, Index
+from numstax.records import record
 from numstax.trace.layout import Strides
 from numstax.trace.nodes import Nodes, Region
 from numstax.trace.sizes import Shape
@@ -20,7 +19,7 @@ from numstax.trace.sizes import Shape
 HostStep = tuple[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """One step.  A step without a `put` of its own gives a read-only view, as it does in NumPy."""
 
@@ -42,7 +41,7 @@ class View:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SliceView(View):
     """`key` : the region as slices."""
 
@@ -62,7 +61,7 @@ class SliceView(View):
         return "index", (*self.key, Ellipsis)  # without which no axes give a scalar
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReshapeView(View):
     """`new_strides` are those of the view; the caller has found that no data moves."""
 
@@ -82,7 +81,7 @@ class ReshapeView(View):
         return "reshape", self.shape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransposeView(View):
     axes: tuple[int, ...]
 
@@ -99,7 +98,7 @@ class TransposeView(View):
         return "transpose", self.axes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BitcastView(View):
     """ndarray.view(dtype) with the same itemsize."""
 
@@ -118,7 +117,7 @@ class BitcastView(View):
         return "dtype", self.dtype.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartView(View):
     """The real or imaginary part of a complex array."""
 
@@ -139,14 +138,14 @@ class PartView(View):
         return self.part, None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadOnlyView(View):
     @property
     def writeable(self) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BroadcastView(ReadOnlyView):
     shape: Shape
 
@@ -162,7 +161,7 @@ class BroadcastView(ReadOnlyView):
         return "broadcast_to", self.shape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DiagonalView(ReadOnlyView):
     offset: int
     axis1: int
@@ -180,7 +179,7 @@ class DiagonalView(ReadOnlyView):
         return "diagonal", (self.offset, self.axis1, self.axis2)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WindowView(ReadOnlyView):
     axes: tuple[int, ...]
     shape: Shape
