@@ -36,7 +36,11 @@ class Axis:
     @property
     def header(self) -> str:
         first = "" if self.start == "0" and not self.step else f"{self.start}, "
-        return f"for {self.name} in range({first}{self.stop}{f', {self.step}' if self.step else ''})"
+        if not self.step:
+            return f"for {self.name} in range({first}{self.stop})"
+        # around another loop: repeating that for every step only takes longer to compile
+        stop = f"rolled({self.stop})" if self.stop.isdigit() else self.stop
+        return f"for {self.name} in range({first}{stop}, {self.step})"
 
 
 @record

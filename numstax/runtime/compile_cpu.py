@@ -14,6 +14,8 @@ What program text may name besides builtins and `math`:
   transpose_<dtype>(to, to_pitch, source, source_pitch)
                                            to[i*to_pitch + j] = source[j*source_pitch + i] for i, j < n, where n is
                                            16, or 8 for elements of 8 bytes (dtypes of at most 8 bytes)
+  rolled(n)                                n, of which the optimiser does not know that it is a constant: a loop over
+                                           a range that ends there is not repeated for every step
   the names in `program.intrinsics`        scalar functions given as data, expanded at each call
 
 Compiling holds Numba's process-wide lock, so any thread may call; a fork waits for a compile in progress
@@ -40,6 +42,7 @@ import numpy as np
 from llvmlite import ir
 from llvmlite.binding import ffi
 from numba.core import optional, types  # noqa: F401  (importing registers implementations)
+from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
@@ -95,25 +98,36 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     flags.error_model = "numpy"
     flags.noalias = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = False
+    flags.no_compile = True  # for this process: `compile_program` emits the code
     signature = tuple(_numba_type(p) for p in program.params)
     try:
         with _numbers_only(cpu_target.target_context) as target:
             typing = cpu_target.typing_context
             typing.refresh()
             target.refresh()
-            compiled = compile_extra(typing, target, namespace[program.entry], signature, types.void, flags, {})
+            library = _Library(target.codegen(), program.name)
+            compiled = compile_extra(
+                typing, target, namespace[program.entry], signature, types.void, flags, {}, library=library
+            )
+            library.finalize()
     except NumbaError as error:
         found = re.search(rf'File "<{re.escape(program.name)}>", line (\d+)', str(error))
         line = int(found[1]) if found else getattr(getattr(error, "loc", None), "line", None)
         raise _compile_error(program, str(error), line) from error
-    library = compiled.library
-    module = llvm.parse_bitcode(library._final_module.as_bitcode())
+    module = library._final_module
     foreign = [f.name for f in module.functions if f.is_declaration and f.name.startswith(("numba_", "NRT_"))]
     if foreign:
         raise _compile_error(program, f"it needs the Numba run time: {', '.join(foreign)}", None)
     symbol = f"{program.name}_{hashlib.sha256(repr(program).encode()).hexdigest()[:16]}"
     module.get_function(compiled.fndesc.llvm_func_name).name = symbol
     return module, library._codegen._tm, symbol
+
+
+class _Library(CPUCodeLibrary):
+    """Links and optimises; the process's own execution engine does not get to see the module."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
 
 
 @contextmanager
@@ -195,7 +209,7 @@ def _pointer_helpers() -> dict[str, object]:
         pointer = builder.gep(args[0], [args[1]], inbounds=True)
         return builder.bitcast(pointer, context.get_value_type(signature.return_type))
 
-    helpers: dict[str, object] = {}
+    helpers: dict[str, object] = {"rolled": _expanding("rolled", types.int64, (types.int64,), _hide)}
     for dtype in dtypes.SUPPORTED:
         pointer = types.CPointer(_storage(dtype))
         for prefix, base in (("scratch", types.CPointer(types.uint8)), ("offset", pointer)):
@@ -206,6 +220,10 @@ def _pointer_helpers() -> dict[str, object]:
             parameters = (pointer, types.int64) * 2
             helpers[name] = _expanding(name, types.void, parameters, partial(_transpose, dtype.itemsize))
     return helpers
+
+
+def _hide(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+    return builder.asm(ir.FunctionType(args[0].type, [args[0].type]), "", "=r,0", args, side_effect=False)
 
 
 def _transpose(
