@@ -47,7 +47,7 @@ depend on `var`.  `test` writes nothing; its one output is a 0-d bool.  `states`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -57,6 +57,8 @@ from numstax.errors import Origin
 from numstax.ir.index import Index
 from numstax.records import record
 
+CONTROL = ("for", "while", "cond")
+"""Operations on Graphs."""
 
 @record
 class Literal:
@@ -157,6 +159,33 @@ class Graph:
         """Every node, those that only aliases name too, arguments before users."""
         outputs = (o.node for o in self.outputs)
         return topological([*self.binders, *outputs, *(node for _, node in self.writes)])
+
+
+def control_args(node: Node) -> tuple[Node | None, tuple[Node, ...], tuple[Node, ...]]:
+    """The trips or predicate (None of a while), the states and the captured values of a control node."""
+    head, *rest = (None, *node.args) if node.op == "while" else node.args
+    states: int = node.attr("states")
+    return head, tuple(rest[:states]), tuple(rest[states:])
+
+
+def control_bodies(node: Node) -> tuple[Graph, ...]:
+    names = {"for": ("body",), "while": ("test", "body"), "cond": ("then", "orelse")}[node.op]
+    return tuple(node.attr(name) for name in names)
+
+
+def is_state(node: Node) -> bool:
+    """Is this what control flow leaves in one of its states?"""
+    return node.op == "result" and node.args[0].op in CONTROL
+
+
+def can_fail(nodes: Iterable[Node]) -> bool:
+    """May one of the nodes, or of the bodies that they hold, find an index out of bounds, or a library function
+    complain?"""
+    return any(
+        node.op in ("extern", "gather", "scatter")
+        or (node.op in CONTROL and any(can_fail(body.nodes()) for body in control_bodies(node)))
+        for node in nodes
+    )
 
 
 def topological(roots: list[Node]) -> list[Node]:

@@ -22,7 +22,7 @@ offset is the value of SSA entry k of the same body (a gather).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 
 import numpy as np
@@ -30,6 +30,7 @@ import numpy as np
 from numstax.errors import Origin
 from numstax.ir.graph import Graph
 from numstax.ir.index import Index, Var
+from numstax.program import Emitted
 from numstax.records import record
 
 
@@ -121,7 +122,20 @@ class Scan:
     dtype: np.dtype
 
 
-Effect = Store | Reduce | Scan
+@record
+class Accumulate:
+    """buffer[offset] = op(buffer[offset], value), one inner iteration after another, in order: several may meet one
+    element.  op: 'set' (the value replaces the element) or a binary row of `ops.ELEMENTWISE`, whose result is cast
+    to `dtype`, that of the buffer.  Different outer points touch different elements."""
+
+    op: str
+    value: int
+    buffer: str
+    offset: Index
+    dtype: np.dtype
+
+
+Effect = Store | Reduce | Scan | Accumulate
 
 
 @record
@@ -136,7 +150,8 @@ class Loop:
                 yield instr.attr  # type: ignore[misc]
 
     def reads(self) -> frozenset[str]:
-        return frozenset(buffer for buffer, _ in self.loads())
+        changed = (e.buffer for e in self.effects if isinstance(e, Accumulate))
+        return frozenset((*(buffer for buffer, _ in self.loads()), *changed))
 
     def writes(self) -> frozenset[str]:
         extra = (e.value_buffer for e in self.effects if isinstance(e, Reduce) and e.value_buffer)
@@ -237,6 +252,11 @@ class Control:
     `bodies`: (body,), (test, body) or (then, orelse).  `args` are the buffers handed to every body, states first;
     states are updated in place.  `var` is the Symbol of a 'for'.  `head` is its number of trips or the predicate of a
     'cond': an Index, or the name of a 0-d buffer that holds it.
+
+    `rotate`: pairs (k, j): after each iteration argument k is what argument j was, all at once -- the buffers change
+    their roles instead of being copied.  They have one layout; those behind the captured values are spare: a body that
+    reads one is right only if it holds the same as the state at first.  Afterwards the buffers ``args[k]`` of the
+    states hold the results, the spare ones nothing.
     """
 
     kind: str
@@ -245,13 +265,31 @@ class Control:
     states: int
     head: Index | str | None = None
     var: str = ""
+    rotate: tuple[tuple[int, int], ...] = ()
     origin: Origin | None = field(default=None, compare=False)
 
     def reads(self) -> frozenset[str]:
-        return frozenset((*self.args, *((self.head,) if isinstance(self.head, str) else ())))
+        used = {n.attr("position") for body in self.bodies for n in body.graph.nodes() if n.op == "input"}
+        head = (self.head,) if isinstance(self.head, str) else ()
+        return frozenset((*(self.args[k] for k in used.union(range(self.states))), *head))
 
     def writes(self) -> frozenset[str]:
-        return frozenset(self.args[k] for body in self.bodies for k, _ in body.graph.writes)
+        written = (k for body in self.bodies for k, _ in body.graph.writes)
+        return frozenset(self.args[k] for k in (*written, *(k for k, _ in self.rotate)))
+
+
+Unit = Kernel | Extern | Control
+
+
+@record
+class EmittedControl:
+    """A Control whose bodies were printed, each in the order of its units."""
+
+    control: Control
+    bodies: tuple[tuple[Emitted | Extern | EmittedControl, ...], ...]
+
+
+EmittedUnit = Emitted | Extern | EmittedControl
 
 
 def views_in(tree: object) -> Iterator[BufferView]:
@@ -280,11 +318,24 @@ class Schedule:
     Buffers of kind 'input' and 'scalar' stand in argument order, one for each argument, used or not.
     `outputs[k]` and `writes[p]` name the buffer holding the k-th graph output (None for an alias of an
     argument or of another output) and the new contents of argument p (the argument's own buffer when it is
-    updated in place).
+    updated in place).  In a `private` schedule, a body of control flow, written arguments are nobody's who would see
+    them half done when something fails.
     """
 
-    units: tuple[Kernel | Extern, ...]
+    units: tuple[Unit, ...]
     buffers: tuple[Buffer, ...]
     outputs: tuple[str | None, ...]
     writes: tuple[tuple[int, str], ...]
     refusals: tuple[Refusal, ...] = ()
+    private: bool = False
+
+
+def in_bodies(schedule: Schedule, run: Callable[[Schedule], Schedule]) -> Schedule:
+    """`schedule` with `run` applied to the bodies of its control flow."""
+    if not any(isinstance(unit, Control) for unit in schedule.units):
+        return schedule
+    return replace(schedule, units=tuple(_in_control(u, run) if isinstance(u, Control) else u for u in schedule.units))
+
+
+def _in_control(control: Control, run: Callable[[Schedule], Schedule]) -> Control:
+    return replace(control, bodies=tuple(replace(b, schedule=run(b.schedule)) for b in control.bodies))

@@ -20,6 +20,7 @@ from numstax.errors import Origin, VerifyError
 from numstax.ir.graph import Arg, Builder, Graph, InputSpec, Literal, Node, Output
 from numstax.ir.index import Index, Ref, Var, as_index, contiguous_strides, symbol
 from numstax.ir.loops import (
+    Accumulate,
     Buffer,
     BufferView,
     Effect,
@@ -203,7 +204,7 @@ class _LoopReader:
         return found
 
     def schedule(self) -> Schedule:
-        self.take().expect("schedule")
+        private = self.take().expect("schedule( private)?")[1] is not None
         buffers = tuple(self.read_buffers())
         units: list[Kernel | Extern] = []
         while True:
@@ -219,7 +220,7 @@ class _LoopReader:
         refusals = []
         while found := self.next(r"refusal (.*) : (.*)"):
             refusals.append(Refusal(_value(found[1], {}), _value(found[2], {})))
-        return Schedule(tuple(units), buffers, outputs, writes, tuple(refusals))
+        return Schedule(tuple(units), buffers, outputs, writes, tuple(refusals), private)
 
     def read_buffers(self) -> Iterator[Buffer]:
         while found := self.next(rf"buffer (\w+) (\w+) {_TYPE}(?: strides \[(.*)\])?"):
@@ -284,13 +285,13 @@ class _LoopReader:
             mask = None if found[4] is None else int(found[4])
             return Store(found[1], _index(found[2], names), int(found[3]), mask)
         extra = r"(?: at (.*?))?(?: with v(\d+))?(?: also (\w+)\[(.*)\])?"
-        found = self.next(rf"(scan|reduce) (\w+) (\w+) {target}{extra}")
+        found = self.next(rf"(scan|reduce|accumulate) (\w+) (\w+) {target}{extra}")
         if found is None:
             return None
         which, op, dtype, buffer, offset, value, position, second, also, at = found.groups()
         common = (op, int(value), buffer, _index(offset, names), _value(dtype, {}))
-        if which == "scan":
-            return Scan(*common)
+        if which != "reduce":
+            return Scan(*common) if which == "scan" else Accumulate(*common)
         return Reduce(
             *common,
             position=None if position is None else _index(position, names),

@@ -22,19 +22,32 @@ from numstax import dtypes
 from numstax.errors import Origin
 from numstax.ir.graph import Arg, Graph, Literal, Node
 from numstax.ir.index import Index, Ref, Symbol, Var, atoms
-from numstax.ir.loops import Buffer, BufferView, Effect, Extern, Instr, Kernel, Loop, Reduce, Scan, Schedule, Store
+from numstax.ir.loops import (
+    Buffer,
+    BufferView,
+    Control,
+    Effect,
+    Extern,
+    Instr,
+    Kernel,
+    Loop,
+    Reduce,
+    Schedule,
+    Store,
+    Unit,
+)
 
 Line = tuple[str, str]
 """Text and comment."""
 
 
-def show(value: Graph | Schedule | Kernel | Extern) -> str:
+def show(value: Graph | Schedule | Unit) -> str:
     """Any of them as text."""
     if isinstance(value, Graph):
         return show_graph(value)
     if isinstance(value, Schedule):
         return show_schedule(value)
-    return show_kernel(value) if isinstance(value, Kernel) else _joined([_extern_line(value)])
+    return show_kernel(value) if isinstance(value, Kernel) else _joined(_unit_lines(value, {}))
 
 
 # a class of the IR cannot import what prints it
@@ -76,17 +89,7 @@ def show_kernel(kernel: Kernel) -> str:
 
 
 def show_schedule(schedule: Schedule) -> str:
-    sizes = [size for b in schedule.buffers for size in (*b.shape, *b.strides)]
-    for unit in schedule.units:
-        sizes += kernel_sizes(unit) if isinstance(unit, Kernel) else index_leaves((unit.args, unit.kwargs, unit.out))
-    lines: list[Line] = [("schedule", ""), *_symbol_lines(sizes), *((_buffer_text(b), "") for b in schedule.buffers)]
-    known = {b.name: b for b in schedule.buffers}
-    for unit in schedule.units:
-        lines += _kernel_lines(unit, known) if isinstance(unit, Kernel) else [_extern_line(unit)]
-    lines.append((f"outputs {text(schedule.outputs)}", ""))
-    lines.append((f"writes {text(schedule.writes)}", ""))
-    lines += [(f"refusal {r.what!r} : {r.reason!r}", "") for r in schedule.refusals]
-    return _joined(lines)
+    return _joined(list(_schedule_lines(schedule, _symbol_lines(_schedule_sizes(schedule)))))
 
 
 def text(value: object) -> str:
@@ -168,6 +171,33 @@ def loop_lines(loop: Loop) -> list[Line]:
     return lines + [(_effect_text(effect), "") for effect in loop.effects]
 
 
+def _schedule_lines(schedule: Schedule, symbols: Sequence[Line] = ()) -> Iterator[Line]:
+    yield f"schedule{' private' if schedule.private else ''}", ""
+    yield from symbols
+    yield from ((_buffer_text(b), "") for b in schedule.buffers)
+    known = {b.name: b for b in schedule.buffers}
+    for unit in schedule.units:
+        yield from _unit_lines(unit, known)
+    yield f"outputs {text(schedule.outputs)}", ""
+    yield f"writes {text(schedule.writes)}", ""
+    yield from ((f"refusal {r.what!r} : {r.reason!r}", "") for r in schedule.refusals)
+
+
+def _unit_lines(unit: Unit, known: dict[str, Buffer]) -> list[Line]:
+    if isinstance(unit, Kernel):
+        return _kernel_lines(unit, known)
+    return [_extern_line(unit)] if isinstance(unit, Extern) else list(_control_lines(unit))
+
+
+def _control_lines(unit: Control) -> Iterator[Line]:
+    """The bodies follow, indented; their Graphs are not printed."""
+    fields = {"var": unit.var, "head": unit.head, "rotate": unit.rotate}
+    told = "".join(f", {key}={text(value)}" for key, value in fields.items() if value)
+    yield f"{unit.kind} {{args={text(unit.args)}, states={unit.states}{told}}}", _origin(unit.origin)
+    for body in unit.bodies:
+        yield from ((f"  {line}", comment) for line, comment in _schedule_lines(body.schedule))
+
+
 def _instr_text(instr: Instr) -> str:
     args = [f"v{k}" for k in instr.args]
     head = f"{instr.op} {dtypes.name(instr.dtype)}"
@@ -185,7 +215,7 @@ def _effect_text(effect: Effect) -> str:
     target = f"{effect.buffer}[{effect.offset}]"
     if isinstance(effect, Store):
         return f"store {target} = v{effect.value}" + (f" if v{effect.mask}" if effect.mask is not None else "")
-    head = f"{'scan' if isinstance(effect, Scan) else 'reduce'} {effect.op} {dtypes.name(effect.dtype)}"
+    head = f"{type(effect).__name__.lower()} {effect.op} {dtypes.name(effect.dtype)}"
     line = f"{head} {target} = v{effect.value}"
     if isinstance(effect, Reduce):
         if effect.position is not None:
@@ -279,6 +309,25 @@ def _loop_indices(loop: Loop) -> Iterator[Index]:
         yield effect.offset
         if isinstance(effect, Reduce):
             yield from index_leaves((effect.position, effect.value_offset))
+
+
+def unit_sizes(unit: Unit) -> Iterator[Index]:
+    """Every Index in a unit."""
+    if isinstance(unit, Kernel):
+        yield from kernel_sizes(unit)
+    elif isinstance(unit, Extern):
+        yield from index_leaves((unit.args, unit.kwargs, unit.out))
+    else:
+        yield from index_leaves(unit.head)
+        for body in unit.bodies:
+            yield from _schedule_sizes(body.schedule)
+
+
+def _schedule_sizes(schedule: Schedule) -> Iterator[Index]:
+    for buffer in schedule.buffers:
+        yield from (*buffer.shape, *buffer.strides)
+    for unit in schedule.units:
+        yield from unit_sizes(unit)
 
 
 def kernel_sizes(kernel: Kernel) -> Iterator[Index]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from numstax.ir.index import Symbol
-from numstax.ir.loops import Buffer, Extern
-from numstax.schedule.kernels import Unit, can_fail, data_sizes
+from numstax.ir.loops import Buffer, Extern, Unit
+from numstax.schedule.kernels import can_fail, data_sizes
 
 
 class Group:
@@ -25,7 +25,9 @@ class Group:
 
 
 class Order:
-    def __init__(self, units: Iterable[Unit], buffers: Mapping[str, Buffer]) -> None:
+    """`private` : nobody sees the arguments when something fails."""
+
+    def __init__(self, units: Iterable[Unit], buffers: Mapping[str, Buffer], private: bool = False) -> None:
         self.groups = [Group(unit, k) for k, unit in enumerate(units)]
         self._count = len(self.groups)
         writers: dict[str, list[Group]] = {}
@@ -48,7 +50,7 @@ class Order:
                 writers.setdefault(name, []).append(group)
             if can_fail(group.unit):
                 failing.append(group)
-            if any(buffers[name].kind == "input" for name in writes):
+            if not private and any(buffers[name].kind == "input" for name in writes):
                 # nothing the caller can see changes before all that can fail has not
                 _link(failing, group)
 

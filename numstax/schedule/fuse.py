@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax.hardware import Hardware, host
-from numstax.ir.loops import Extern, Kernel, Refusal, Schedule
+from numstax.ir.loops import Control, Extern, Kernel, Refusal, Schedule, in_bodies
 from numstax.schedule.align import Joined, join
 from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
 from numstax.schedule.dependences import Group, Order
@@ -31,6 +31,7 @@ CANDIDATES = 6
 
 def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
     hardware = hardware or host()
+    schedule = in_bodies(schedule, lambda body: fuse(body, hardware))
     fuser = _Fuser(schedule, hardware)
     fuser.run()
     buffers = dict(fuser.buffers)
@@ -50,9 +51,9 @@ def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
 
 class _Fuser:
     def __init__(self, schedule: Schedule, hardware: Hardware) -> None:
-        self.hardware = hardware
+        self.hardware, self.private = hardware, schedule.private
         self.buffers = {b.name: b for b in schedule.buffers}
-        self.order = Order(schedule.units, self.buffers)
+        self.order = Order(schedule.units, self.buffers, schedule.private)
         self.refusals: dict[tuple[str, str], Refusal] = {}
         self.fresh = Fresh("f")
 
@@ -85,6 +86,8 @@ class _Fuser:
     def _fused(self, first: Group, second: Group) -> Kernel | str:
         """The two as one kernel, or why not."""
         a, b = first.unit, second.unit
+        if isinstance(a, Control) or isinstance(b, Control):
+            return "control flow is not part of any kernel"
         if isinstance(a, Extern) or isinstance(b, Extern):
             return "a library call is not part of any kernel"
         reason = too_large(a, b)
@@ -105,7 +108,7 @@ class _Fuser:
         return make_kernel(joined.outer, loops, self.buffers)
 
     def _fails_late(self, a: Kernel, b: Kernel) -> bool:
-        written = any(self.buffers[name].kind == "input" for name in a.writes() | b.writes())
+        written = not self.private and any(self.buffers[name].kind == "input" for name in a.writes() | b.writes())
         return written and (can_fail(a) or can_fail(b))
 
     def _pays(self, joined: Joined) -> bool:
@@ -119,4 +122,6 @@ class _Fuser:
 
 def _name(group: Group) -> str:
     unit = group.unit
+    if isinstance(unit, Control):
+        return unit.kind
     return unit.name if isinstance(unit, Kernel) else str(unit.function)

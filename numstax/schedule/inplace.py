@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from numstax.ir.index import product, same
-from numstax.ir.loops import Buffer, BufferView, Extern, Kernel, Store
-from numstax.schedule.kernels import Unit, make_kernel
+from numstax.ir.loops import Buffer, BufferView, Control, Extern, Kernel, Store, Unit
+from numstax.schedule.kernels import make_kernel
 from numstax.schedule.legality import point_of, writes_of
 from numstax.schedule.rewrite import map_accesses
 
@@ -25,14 +25,15 @@ def write_in_place(units: Sequence[Unit], buffers: Mapping[str, Buffer]) -> list
         for name in unit.reads() | unit.writes():
             first.setdefault(name, k)
             last[name] = k
-    returned = {name for unit in units if isinstance(unit, Extern) for name in unit.results}
+    fixed = {name for unit in units if isinstance(unit, Extern) for name in unit.results}
+    fixed |= {name for unit in units if isinstance(unit, Control) for name in unit.reads() | unit.writes()}
     held: dict[str, str] = {}
     for k, unit in enumerate(units):
         if not isinstance(unit, Kernel):
             continue
-        ending = (n for n in unit.reads() - unit.writes() - returned if last[n] == k and buffers[n].kind == "temp")
+        ending = (n for n in unit.reads() - unit.writes() - fixed if last[n] == k and buffers[n].kind == "temp")
         old = [buffers[n] for n in sorted(ending)]
-        starting = (n for n in unit.writes() if first[n] == k and buffers[n].kind in ("temp", "output"))
+        starting = (n for n in unit.writes() - fixed if first[n] == k and buffers[n].kind in ("temp", "output"))
         for target in sorted(starting):
             fitting = (b.name for b in old if b.name not in held and _fits(unit, b, buffers[target]))
             source = next(fitting, None)
@@ -66,6 +67,8 @@ def _fits(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
 
 
 def _renamed(unit: Unit, names: Mapping[str, str], buffers: Mapping[str, Buffer]) -> Unit:
+    if isinstance(unit, Control):
+        return unit
     if isinstance(unit, Kernel):
         if not names.keys() & (unit.reads() | unit.writes()):
             return unit

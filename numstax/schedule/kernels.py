@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from numstax.errors import Origin
 from numstax.ir.index import Index, Symbol, Var, atoms, hint, product
-from numstax.ir.loops import Buffer, Extern, Kernel, Loop, Reduce, Scan
+from numstax.ir.loops import Accumulate, Buffer, Control, Extern, Kernel, Loop, Reduce, Scan, Unit
 from numstax.ir.ops import ELEMENTWISE
-from numstax.ir.show import index_leaves, kernel_sizes
+from numstax.ir.show import unit_sizes
 
-Unit = Kernel | Extern
 LONGEST_NAME = 5
 """Operations that a kernel's name mentions."""
 PERSISTENT = 1024
@@ -36,7 +35,7 @@ def describe(loops: Iterable[Loop]) -> str:
     form, ops = "poi", []
     for loop in loops:
         ops += [i.op for i in loop.body if i.op in ELEMENTWISE]
-        ops += [e.op for e in loop.effects if isinstance(e, Scan | Reduce)]
+        ops += [e.op for e in loop.effects if isinstance(e, Scan | Reduce | Accumulate)]
         if any(isinstance(e, Scan) for e in loop.effects):
             form = "scan"
         elif form != "scan" and any(isinstance(e, Reduce) for e in loop.effects):
@@ -52,17 +51,15 @@ def can_fail(unit: Unit) -> bool:
     """Can the unit fail after it started: an index out of bounds, a result of another shape?"""
     if isinstance(unit, Extern):
         return unit.out is None
+    if isinstance(unit, Control):
+        return any(can_fail(inner) for body in unit.bodies for inner in body.schedule.units)
     return any(instr.op == "wrap" for loop in unit.loops for instr in loop.body)
 
 
 def data_sizes(unit: Unit, results: Mapping[str, Buffer] | None = None) -> set[Symbol]:
     """The sizes that depend on data which a unit uses; with `results`, those which the results of a library call
     show."""
-    indices: Iterable[Index]
-    if isinstance(unit, Kernel):
-        indices = kernel_sizes(unit)
-    elif results is None:
-        indices = index_leaves((unit.args, unit.kwargs, unit.out))
-    else:
+    indices: Iterable[Index] = unit_sizes(unit)
+    if results is not None and isinstance(unit, Extern):
         indices = (n for name in unit.results for n in results[name].shape)
     return {atom for index in indices for atom in atoms(index) if isinstance(atom, Symbol) and atom.hint is None}

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, hint, less, product, stride_of
-from numstax.ir.loops import Buffer, Extern, Kernel, Loop, Scan, Store
-from numstax.schedule.kernels import Unit, make_kernel
+from numstax.ir.loops import Buffer, Kernel, Loop, Scan, Store, Unit
+from numstax.schedule.kernels import make_kernel
 from numstax.schedule.legality import reads_of, writes_of
 from numstax.schedule.record import prune
 from numstax.schedule.rewrite import map_accesses
@@ -23,7 +23,7 @@ def remove_dead(units: Iterable[Unit], buffers: Mapping[str, Buffer]) -> list[Un
     live = {name for name, b in buffers.items() if b.kind != "temp"}
     out: list[Unit] = []
     for unit in reversed(list(units)):
-        if isinstance(unit, Extern):
+        if not isinstance(unit, Kernel):
             live |= unit.reads()
             out.append(unit)
             continue

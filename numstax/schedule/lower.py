@@ -1,4 +1,4 @@
-"""Graph -> Schedule: one Kernel for each stored node, library calls as Externs.
+"""Graph -> Schedule: one Kernel for each stored node, library calls as Externs, control flow as Controls.
 
 Enters: a Graph.  Leaves: a Schedule whose kernels read and write flat buffers; pointwise operations and views
 have dissolved into the bodies of those that use them (`storage` decides which, `values` records them).
@@ -10,25 +10,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from numstax.ir.graph import Arg, Graph, InputSpec, Literal, Node
+from numstax.ir.graph import CONTROL, Arg, Graph, InputSpec, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, contiguous_strides, product, stride_of
-from numstax.ir.loops import BufferView, Effect, Extern, Reduce, Scan, Schedule, Store
+from numstax.ir.loops import BufferView, Effect, Extern, Reduce, Scan, Schedule, Store, Unit
 from numstax.ir.ops import VIEWS, identity
-from numstax.schedule.kernels import Unit
+from numstax.schedule.control import write_control
 from numstax.schedule.overwrite import Overwriter
+from numstax.schedule.rotation import Lowered
 from numstax.schedule.sites import Sites
-from numstax.schedule.storage import copy_of, storage, targets
+from numstax.schedule.storage import copy_of, elements, storage, targets
 from numstax.schedule.updates import write_update
 from numstax.schedule.values import Place
 from numstax.schedule.views import through
 
 
 def lower(graph: Graph) -> Schedule:
-    return _Lowering(graph).schedule()
+    return _Lowering(graph, private=False).schedule()
+
+
+def _lower_body(graph: Graph) -> Lowered:
+    lowering = _Lowering(graph, private=True)
+    return Lowered(lowering.schedule(), lowering.sites.detours)
 
 
 class _Lowering:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, private: bool) -> None:
+        self.private = private
         self.targets = targets(graph)
         self.storage = storage(self.targets.nodes())
         self.sites = Sites()
@@ -38,7 +45,7 @@ class _Lowering:
             if node.op == "input":
                 name = f"x{node.attr('position')}"
                 self.sites.places[node] = Place(name, self.sites.buffers[name].strides)
-        self.over = Overwriter(self.storage, self.targets, self.sites)
+        self.over = Overwriter(self.storage, self.targets, self.sites, private)
         self.names = {n: f"out{k}" for k, n in enumerate(self.targets.outputs) if n is not None}
 
     def schedule(self) -> Schedule:
@@ -52,14 +59,18 @@ class _Lowering:
                 self.over.last(copy, node, name)
                 place = Place(name, self.sites.buffers[name].strides)
                 self.sites.units[copy] = [self.sites.assign(node, place)]
+                self.sites.detours[name] += elements(node)
             writes.append((position, name))
         units = tuple(self.sites.current(unit) for root in self.over.order() for unit in self.sites.units[root])
         outputs = tuple(None if n is None else self.sites.places[n].buffer for n in self.targets.outputs)
-        return Schedule(units, tuple(self.sites.buffers.values()), outputs, tuple(writes))
+        buffers = tuple(self.sites.buffers.values())
+        return Schedule(units, buffers, outputs, tuple(writes), private=self.private)
 
     def _root(self, root: Node) -> None:
         if root.op == "extern":
             self._extern(root)
+        elif root.op in CONTROL:
+            write_control(root, self._results(root), self.names, self.sites, self.over, _lower_body)
         elif root.op == "matmul":
             self._matmul(root)
         elif product(root.shape) is ZERO:
@@ -158,7 +169,7 @@ class _Lowering:
                 return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
             return tree
 
-        taken = {n.attr("k"): n for n in self.storage.order if n.op == "result" and n.args[0] is root}
+        taken = self._results(root)
         shapes: Any = root.attr("results")
         names = []
         for k, (shape, dtype) in enumerate(shapes):
@@ -180,6 +191,10 @@ class _Lowering:
             )
         )
         self.sites.units[root] = units
+
+    def _results(self, root: Node) -> dict[int, Node]:
+        """The results of a library call or control flow that are used, by number."""
+        return {n.attr("k"): n for n in self.storage.order if n.op == "result" and n.args[0] is root}
 
     def _operand(self, node: Node, units: list[Unit]) -> object:
         """What a library function is given for `node`: a constant, a size, a strided view, or a new array."""

@@ -7,13 +7,13 @@ edges added by `claim` have no cycle.
 
 from __future__ import annotations
 
-from numstax.ir.graph import Node
+from numstax.ir.graph import CONTROL, Node, can_fail, control_args, is_state
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import Storage, Targets
 
 
 class Overwriter:
-    def __init__(self, storage: Storage, targets: Targets, sites: Sites) -> None:
+    def __init__(self, storage: Storage, targets: Targets, sites: Sites, private: bool) -> None:
         self._roots = list(storage.roots)
         self._sites = sites
         self._kept = set(targets.nodes())
@@ -23,23 +23,24 @@ class Overwriter:
             if node.op == "input" and f"x{node.attr('position')}" in self._arguments:
                 self._arguments[f"x{node.attr('position')}"] = node
         # what fails after an argument has changed would leave a half-done call behind
-        if not any(node.op in ("extern", "gather") for node in storage.order):
+        if private or not can_fail(storage.order):
             for position, node in targets.writes:
                 self._allow(node, f"x{position}")
         self._readers = {node: set(roots) for node, roots in storage.readers.items()}
         self._after: dict[Node, set[Node]] = {root: set() for root in self._roots}
         for node, roots in self._readers.items():
-            if node.op not in ("input", "extern"):
+            if node.op not in ("input", "extern", *CONTROL):
                 self._after[_maker(node)] |= {_maker(r) for r in roots}
         self._overwritten: set[Node] = set()
 
     def _allow(self, node: Node, argument: str) -> None:
-        """`node`, and the updates it is based on down to the argument itself, may live in the argument."""
+        """`node`, and what it is based on down to the argument itself, may live in the argument."""
         self._allowed.setdefault(node, argument)
-        chain = [node]
-        while chain[-1].op == "update":
-            chain.append(chain[-1].args[0])
-        *links, base = chain
+        links: list[Node] = []
+        base = node
+        while (below := based_on(base)) is not None:
+            links.append(base)
+            base = below
         if base is self._arguments[argument] and not self._kept & set(links[1:]):
             for link in links:
                 self._allowed.setdefault(link, argument)
@@ -51,6 +52,11 @@ class Overwriter:
             return None
         old = self._arguments[argument]
         return argument if old is None or self._free(old, root) else None
+
+    def reads(self, root: Node, argument: str) -> bool:
+        """Does `root` read what the argument held at first?"""
+        old = self._arguments[argument]
+        return old is not None and root in self._readers.get(old, ())
 
     def may_overwrite(self, base: Node, root: Node) -> bool:
         """May `root` take over the memory of `base`?"""
@@ -65,6 +71,7 @@ class Overwriter:
         """Can all others that read `base` run before `root`?"""
         if base in self._overwritten:
             return False
+        root = _maker(root)
         later = self._reachable(root)
         return not any(_maker(r) in later for r in self._readers.get(base, ()) if r is not root)
 
@@ -83,6 +90,7 @@ class Overwriter:
         old = self._arguments[base] if isinstance(base, str) else base
         if old is None:
             return
+        root = _maker(root)
         self._overwritten.add(old)
         for reader in self._readers.get(old, ()):
             if reader is not root:
@@ -115,6 +123,13 @@ class Overwriter:
         return out
 
 
+def based_on(node: Node) -> Node | None:
+    """What `node` is a changed version of."""
+    if node.op in ("update", "scatter"):
+        return node.args[0]
+    return control_args(node.args[0])[1][node.attr("k")] if is_state(node) else None
+
+
 def _maker(node: Node) -> Node:
-    """The root that computes a node: a result is made by its extern."""
+    """The root that computes a node: a result is made by its extern, a state by its control flow."""
     return node.args[0] if node.op == "result" else node

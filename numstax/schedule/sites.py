@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, contiguous_strides
-from numstax.ir.loops import Buffer, Effect, Extern, Kernel, Loop, Store
+from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Store, Unit
 from numstax.schedule.dimensions import simplify
-from numstax.schedule.kernels import Unit, make_kernel
+from numstax.schedule.kernels import make_kernel
 from numstax.schedule.record import Recorder, prune
 from numstax.schedule.rewrite import Fresh
 from numstax.schedule.values import Place, Values
@@ -18,9 +19,13 @@ from numstax.schedule.views import Position
 
 
 class Sites:
-    """buffers by name; the place of each stored node; the units that compute each root."""
+    """buffers by name; the place of each stored node; the units that compute each root.
+
+    detours : for each argument, how many elements reach it through a temporary.
+    """
 
     def __init__(self) -> None:
+        self.detours: Counter[str] = Counter()
         self.buffers: dict[str, Buffer] = {}
         self.places: dict[Node, Place] = {}
         self.units: dict[Node, list[Unit]] = {}
@@ -72,13 +77,13 @@ class Sites:
 
     def current(self, unit: Unit) -> Unit:
         """The unit with its buffers as they are now."""
-        if isinstance(unit, Extern):
+        if not isinstance(unit, Kernel):
             return unit
         return replace(unit, buffers=tuple(self.buffers[b.name] for b in unit.buffers))
 
     def reads_only_own(self, unit: Unit, buffer: str) -> bool:
         """Does every iteration read no other element of `buffer` than the one it writes?"""
-        if isinstance(unit, Extern):
+        if not isinstance(unit, Kernel):
             return buffer not in unit.reads()
         for loop in unit.loops:
             own = {e.offset for e in loop.effects if isinstance(e, Store) and e.buffer == buffer}

@@ -17,10 +17,10 @@ import numpy as np
 from numstax import dtypes
 from numstax.hardware import STRIP, Hardware, host
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product, stride_of
-from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store
+from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store, Unit, in_bodies
 from numstax.records import record
 from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
-from numstax.schedule.kernels import Unit, make_kernel
+from numstax.schedule.kernels import make_kernel
 from numstax.schedule.online import online
 from numstax.schedule.record import Recorder
 from numstax.schedule.rewrite import Fresh, canonical, substitute_vars
@@ -37,6 +37,7 @@ PLACES = ("argmax", "argmin")
 
 def split(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
     hardware = hardware or host()
+    schedule = in_bodies(schedule, lambda body: split(body, hardware))
     splitter = _Splitter(schedule)
     users = Counter(name for unit in schedule.units for name in unit.reads() | unit.writes())
     private = frozenset(b.name for b in schedule.buffers if b.kind == "temp" and users[b.name] == 1)

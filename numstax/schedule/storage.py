@@ -12,7 +12,9 @@ several views, or broadcast.
 
 from __future__ import annotations
 
-from numstax.ir.graph import Graph, Node, topological
+from collections.abc import Iterator
+
+from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topological
 from numstax.ir.index import bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
 from numstax.records import record
@@ -26,7 +28,7 @@ GATHER = 4
 SELECT = 8
 """Choosing between two masked reads; a loop that does so is slow, since it is not vectorised."""
 LARGEST = 1 << 40
-LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result")
+LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result", *CONTROL)
 """Nodes that no kernel computes."""
 
 
@@ -34,7 +36,7 @@ LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result")
 class Targets:
     """outputs : the node of each fresh output, None for an alias.
     writes : argument position and node.
-    No node stands twice among these, and none is a leaf: there a 'copy' node of it does.
+    No node stands twice among these, and none is a leaf other than a state: there a 'copy' node of it does.
     binders : nodes that are computed first, for the sizes they show.
     """
 
@@ -50,7 +52,7 @@ def targets(graph: Graph) -> Targets:
     taken: set[Node] = set()
 
     def own(node: Node) -> Node:
-        if node in taken or node.op in LEAVES:
+        if node in taken or (node.op in LEAVES and not is_state(node)):
             node = copy_of(node)
         taken.add(node)
         return node
@@ -81,13 +83,24 @@ class Storage:
 
 def storage(wanted: list[Node]) -> Storage:
     order = topological(wanted)
-    forced = {*wanted, *(_unviewed(a) for node in order if node.op in ("matmul", "extern") for a in node.args)}
+    forced = {*wanted, *(a for node in order for a in _whole(node))}
     stored = {n for n in order if _has_memory(n) or (n in forced and n.op not in LEAVES)}
     return _Chooser(order, stored).run()
 
 
 def _has_memory(node: Node) -> bool:
-    return node.op in ("input", "result", "matmul", "extern") or node.op.startswith(("reduce_", "scan_"))
+    kinds = ("input", "result", "matmul", "extern", "scatter", *CONTROL)
+    return node.op in kinds or node.op.startswith(("reduce_", "scan_"))
+
+
+def _whole(node: Node) -> Iterator[Node]:
+    """What must lie in memory for `node`."""
+    if node.op in ("matmul", "extern"):
+        yield from map(_unviewed, node.args)
+    elif node.op in CONTROL:
+        yield from control_args(node)[2]
+    elif node.op == "scatter":
+        yield node.args[0]
 
 
 def _unviewed(node: Node) -> Node:
@@ -179,7 +192,7 @@ class _Chooser:
 def _evaluations(root: Node, k: int) -> int:
     """How many elements of its k-th operand a root evaluates."""
     arg = root.args[k]
-    if root.op.startswith(("reduce_", "scan_")) or root.op in ("update", "matmul", "extern"):
+    if root.op.startswith(("reduce_", "scan_")) or root.op in ("update", "matmul", "extern", "scatter", *CONTROL):
         return elements(arg)
     return elements(root)
 

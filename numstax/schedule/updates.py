@@ -15,8 +15,8 @@ from typing import Any
 
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, bounds, product
+from numstax.ir.loops import Unit
 from numstax.records import record
-from numstax.schedule.kernels import Unit
 from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import elements
@@ -100,6 +100,7 @@ def _overwrite(root: Node, base: Node, parts: list[Part], sites: Sites) -> list[
         then.append(unit)
     if sites.buffers[place.buffer].kind == "temp" and 2 * detour > elements(root) - elements(parts[0].value):
         return None
+    sites.detours[place.buffer] += detour
     return first + then
 
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from numstax.hardware import STRIP, Hardware, host
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
-from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling
+from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling, in_bodies
 from numstax.ir.ops import ELEMENTWISE
 
 FLAT = 4096
@@ -37,6 +37,7 @@ SHARED = 8192
 def tile(schedule: Schedule) -> Schedule:
     """Every Kernel with the Tiling for this machine."""
     machine = host()
+    schedule = in_bodies(schedule, tile)
     units = (u.with_tiling(tiling(u, machine)) if isinstance(u, Kernel) else u for u in schedule.units)
     return replace(schedule, units=tuple(units))
 

@@ -1,0 +1,139 @@
+"""Buffers of a loop that exchange their parts after each iteration, so that nothing is copied.
+
+Enters: the bodies of a loop.  Leaves: a `Rotation`.  A state that becomes another one (``old, new = new, f(old)``)
+takes over its buffer.  A new value that cannot be computed where the old one lies (a stencil) is computed into a
+spare buffer, which then is the state.  Where only a region is written, the same in every iteration, both buffers hold
+the same outside of it, and only the region is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from numstax.ir.graph import Graph, Node, topological
+from numstax.ir.index import Symbol, atoms
+from numstax.ir.loops import Schedule
+from numstax.ir.show import index_leaves
+from numstax.records import record
+from numstax.schedule.storage import elements
+
+
+@record
+class Lowered:
+    """detours : for each argument, how many elements reach it through a temporary."""
+
+    schedule: Schedule
+    detours: Mapping[str, int]
+
+
+@record
+class Rotation:
+    """pairs : `rotate` of `loops.Control`.
+    bodies : the Graphs, with one more input for each of the `spares`, the states that have a second buffer.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    bodies: tuple[Graph, ...]
+    spares: tuple[int, ...] = ()
+
+    def seeded(self, state: int) -> bool:
+        """Must the spare buffer of a state hold the initial value too?"""
+        position = len(self.bodies[-1].inputs) - len(self.spares) + self.spares.index(state)
+        return any(n.op == "input" and n.attr("position") == position for n in self.bodies[-1].nodes())
+
+
+def rotation(bodies: tuple[Graph, ...], root: Node, lower: Callable[[Graph], Lowered]) -> Rotation:
+    """The best rotation of a for or while loop, perhaps none."""
+    body = bodies[-1]
+    moves = _moves(body, root.attr("states"))
+    target = {p: _end(p, moves) for p, _ in body.writes if p not in moves}
+    role = dict(moves) | target
+    body = replace(body, writes=tuple((target[p], node) for p, node in body.writes if p in target))
+    detours = lower(body).detours
+    varying = _varying(body, root)
+    spares: list[int] = []
+    for p, at in target.items():
+        node = dict(body.writes)[at]
+        if node.shape and detours.get(f"x{at}", 0) > _copied(node, p, at, varying):
+            spare = len(body.inputs)
+            body = _into_spare(body, p, at, varying)
+            role[p], role[spare] = spare, at
+            spares.append(p)
+    extra = body.inputs[len(body.inputs) - len(spares) :]
+    tests = (replace(test, inputs=test.inputs + extra) for test in bodies[:-1])
+    pairs = tuple((k, j) for k, j in role.items() if k != j)
+    return Rotation(pairs, (*tests, body), tuple(spares))
+
+
+def _moves(body: Graph, states: int) -> dict[int, int]:
+    """The states that become another state, which is written too; each of those once."""
+    written = {p for p, _ in body.writes}
+    moves: dict[int, int] = {}
+    for p, node in body.writes:
+        if node.op == "input" and node.shape:
+            q = node.attr("position")
+            fits = replace(body.inputs[q], name="") == replace(body.inputs[p], name="")
+            if q < states and q != p and q in written and fits and q not in moves.values():
+                moves[p] = q
+    return moves
+
+
+def _end(p: int, moves: Mapping[int, int]) -> int:
+    """Where a computed state goes: its own buffer, or where that one is taken, the one that is left over."""
+    taker = {q: p for p, q in moves.items()}
+    while p in taker:
+        p = taker[p]
+    return p
+
+
+def _varying(body: Graph, root: Node) -> set[str]:
+    """The names of the symbols that differ between iterations."""
+    externs = (node for node in body.nodes() if node.op == "extern")
+    sizes = (a.name for node in externs for i in index_leaves(node.attr("results")) for a in atoms(i) if _named(a))
+    return {*sizes, *((root.attr("var"),) if root.op == "for" else ())}
+
+
+def _named(atom: object) -> bool:
+    return isinstance(atom, Symbol)
+
+
+def _updates(node: Node) -> Iterator[Node]:
+    """`node`, if it is an update, and the updates it is based on."""
+    while node.op == "update":
+        yield node
+        node = node.args[0]
+
+
+def _is_region(node: Node, p: int, varying: set[str]) -> bool:
+    """Is `node` state p with the same parts replaced in every iteration?"""
+    links = list(_updates(node))
+    if not links or links[-1].args[0].op != "input" or links[-1].args[0].attr("position") != p:
+        return False
+    regions = (index_leaves((link.attr("starts"), link.attr("steps"), link.args[1].shape)) for link in links)
+    return not any(str(atom) in varying for region in regions for index in region for atom in atoms(index))
+
+
+def _copied(node: Node, p: int, at: int, varying: set[str]) -> int:
+    """Elements that must be copied in each iteration where `node` is written to another buffer than that of p."""
+    links = list(_updates(node))
+    if not links or links[-1].args[0].op != "input" or (p == at and _is_region(node, p, varying)):
+        return 0
+    return elements(node) - elements(links[-1].args[1])
+
+
+def _into_spare(body: Graph, p: int, at: int, varying: set[str]) -> Graph:
+    """`body` with what it writes to `at`, the next state p, in a new last input."""
+    spare, node = len(body.inputs), dict(body.writes)[at]
+    made: dict[Node, Node] = {}
+    if p == at and _is_region(node, p, varying):
+        base = Node("input", (), (("position", spare),), node.shape, node.dtype)
+        for link in reversed(list(_updates(node))):
+            base = replace(link, args=(base, link.args[1]))
+        made[node] = base
+    for user in topological([n for _, n in body.writes]):
+        if user not in made:
+            args = tuple(made[a] for a in user.args)
+            made[user] = user if args == user.args else replace(user, args=args)
+    writes = tuple((spare if k == at else k, made[n]) for k, n in body.writes)
+    return replace(body, inputs=(*body.inputs, replace(body.inputs[p], name="")), writes=writes)
