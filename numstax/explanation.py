@@ -18,7 +18,7 @@ from typing import Any
 
 from numstax.ir.graph import Graph, Node
 from numstax.ir.handlers import bytes_moved, bytes_needed
-from numstax.ir.loops import Extern, Kernel, Refusal
+from numstax.ir.loops import Control, Extern, Kernel, Refusal, unit_name
 from numstax.jit import Artifact, Jitted, jit, process
 from numstax.program import Emitted
 from numstax.records import record
@@ -29,12 +29,14 @@ RUNS = 5
 
 @record
 class Unit:
-    """A program or extern call: bytes its kernels read and write, and the median of the seconds it took."""
+    """A program, extern call or control flow: bytes its kernels read and write, and the median of the seconds it took.
+    `inside` : what the bodies of control flow run; their times are not measured."""
 
     name: str
     lines: tuple[str, ...]
     nbytes: int
-    seconds: float
+    seconds: float = 0
+    inside: tuple[Unit, ...] = ()
 
 
 @record
@@ -65,6 +67,7 @@ class Explanation:
             rate = f", {unit.nbytes / unit.seconds / 1e9:.1f} GB/s" if unit.seconds else ""
             yield f"  {unit.name:{width}}  {unit.seconds * 1e6:9.1f} us  {_size(unit.nbytes)}{rate}"
             yield from (f"  {'':{width}}  from {line}" for line in unit.lines)
+            yield from _inside(unit, "    ")
         yield f"bytes needed {_size(self.needed)}, moved {_size(self.moved)}"
         yield "not fused:" if self.refusals else "nothing was left unfused"
         yield from (f"  {refusal.what}: {refusal.reason}" for refusal in self.refusals)
@@ -105,7 +108,8 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     for item, (name, seconds) in zip(artifact.region.emitted, _measure(artifact, args, kwargs), strict=True):
         run = list(islice(left, item.units if isinstance(item, Emitted) else 1))
         lines = tuple(dict.fromkeys(line for unit in run for line in _lines_of(unit)))
-        units.append(Unit(name, lines, sum(bytes_moved(unit, sizes) for unit in run), seconds))
+        inside = tuple(part for unit in run if isinstance(unit, Control) for part in _parts(unit))
+        units.append(Unit(name, lines, sum(bytes_moved(unit, sizes) for unit in run), seconds, inside))
     return Explanation(jitted.__name__, tuple(units), schedule.refusals, bytes_needed(graph), graph)
 
 
@@ -126,7 +130,23 @@ def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, f
     return [(name, median(t)) for (name, _), t in zip(marks, zip(*times, strict=True), strict=True)]
 
 
-def _lines_of(unit: Kernel | Extern) -> list[str]:
+def _parts(control: Control) -> Iterator[Unit]:
+    """What the bodies run in one iteration."""
+    for body in control.bodies:
+        sizes = {buffer.name: buffer for buffer in body.schedule.buffers}
+        for unit in body.schedule.units:
+            inside = tuple(_parts(unit)) if isinstance(unit, Control) else ()
+            yield Unit(unit_name(unit), tuple(_lines_of(unit)), bytes_moved(unit, sizes), inside=inside)
+
+
+def _inside(unit: Unit, indent: str) -> Iterator[str]:
+    for part in unit.inside:
+        lines = f", from {', '.join(part.lines)}" if part.lines else ""
+        yield f"{indent}{part.name}: {_size(part.nbytes)} each time{lines}"
+        yield from _inside(part, indent + "  ")
+
+
+def _lines_of(unit: Kernel | Extern | Control) -> list[str]:
     origins = unit.origins if isinstance(unit, Kernel) else (unit.origin,) if unit.origin else ()
     return list(map(str, origins))
 

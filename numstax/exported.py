@@ -38,7 +38,7 @@ TYPES = {
     cls.__name__: cls
     for cls in (
         *(program.Plan, program.Program, program.Param, program.Intrinsic, program.Argument, program.Result),
-        *(program.Allocate, program.Call, program.ExternCall, program.Release, program.Check),
+        *(program.Allocate, program.Call, program.ExternCall, program.Release, program.Check, program.ControlStep),
         *(program.ArrayExpr, program.Name),
         *(Interface, ArrayInput, interface.ScalarInput, interface.FixedInput),
         *(interface.Container, interface.Assertion, Dim),

@@ -11,11 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 from numstax.cpu_emit.emit import emit
 from numstax.ir.graph import Graph
-from numstax.ir.loops import Extern, Schedule
+from numstax.ir.loops import EmittedControl, EmittedUnit, Schedule
 from numstax.ir.rewrite import simplify
 from numstax.ir.show import show
 from numstax.ir.verify import verify_graph
@@ -40,12 +41,12 @@ class Region:
 
     graph: Graph
     schedule: Schedule | None = None
-    emitted: tuple[Emitted | Extern, ...] = ()
+    emitted: tuple[EmittedUnit, ...] = ()
     plan: Plan | None = None
     times: tuple[tuple[str, float], ...] = ()
 
 
-Value = Graph | Schedule | tuple[Emitted | Extern, ...] | Plan
+Value = Graph | Schedule | tuple[EmittedUnit, ...] | Plan
 
 
 @record
@@ -115,5 +116,11 @@ def display(value: Value | None) -> str:
     if value is None:
         return ""
     if isinstance(value, tuple):
-        return "\n".join(item.program.text if isinstance(item, Emitted) else show(item) for item in value)
+        return "\n".join(map(_printed, value))
     return show(value)
+
+
+def _printed(item: EmittedUnit) -> str:
+    if isinstance(item, EmittedControl):
+        return "\n".join((item.control.kind, *(indent(_printed(i), "    ") for body in item.bodies for i in body)))
+    return item.program.text if isinstance(item, Emitted) else show(item)

@@ -6,7 +6,7 @@ Sizes are Python expressions over size symbols (``"s0*128"``); a number is a spe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -191,21 +191,30 @@ class Check:
 
 @record
 class ControlStep:
-    """Structured control flow run by the wrapper: `kind`, `var` and the order of `plans` as in `loops.Control`.
+    """Structured control flow run by the wrapper: `kind` and `bodies` as in `loops.Control`.
 
-    `args` are the arrays that stand for the arguments of every plan; each plan updates the first `states` of them in
-    place.  `head` is an expression for the number of trips, or for the truth of the predicate.
+    The steps of all bodies use the arrays of the plan, and names of their own.  `head` is an expression: the number of
+    trips, the predicate, or what the first body of a 'while' leaves, for whether to go on.  `var` is the counter of a
+    'for'.  `rotate`: pairs (a, b) of arrays: after each iteration a is what b was, all at once.
     """
 
     kind: str
-    plans: tuple[Plan, ...]
-    args: tuple[str, ...]
-    states: int
-    head: str = ""
+    bodies: tuple[tuple[Step, ...], ...]
+    head: str
     var: str = ""
+    rotate: tuple[tuple[str, str], ...] = ()
 
 
-Step = Allocate | Call | ExternCall | Release | Check
+Step = Allocate | Call | ExternCall | Release | Check | ControlStep
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, and those in bodies of control flow."""
+    for step in steps:
+        yield step
+        if isinstance(step, ControlStep):
+            for body in step.bodies:
+                yield from all_steps(body)
 
 
 VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {

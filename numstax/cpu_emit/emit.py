@@ -22,7 +22,7 @@ from numstax.cpu_emit.text import Text
 from numstax.cpu_emit.transpose import print_tiles
 from numstax.dtypes import name
 from numstax.ir.index import ONE, ZERO, Index, bounds
-from numstax.ir.loops import Extern, Kernel, Schedule
+from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Schedule, Unit
 from numstax.knobs import Knobs
 from numstax.program import Emitted, Intrinsic, Program
 from numstax.tiles.cpu import vector_work
@@ -34,29 +34,35 @@ _CALL = re.compile(r"\b([a-z]\w*)\(")
 _PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print_tiles}
 
 
-def emit(schedule: Schedule, parallel_threshold: int = Knobs().parallel_threshold) -> tuple[Emitted | Extern, ...]:
+def emit(schedule: Schedule, parallel_threshold: int = Knobs().parallel_threshold) -> tuple[EmittedUnit, ...]:
     """The programs and library calls of a schedule, in order."""
-    out: list[Emitted | Extern] = []
-    used: dict[str, list[Program]] = {}
+    return _emit(schedule, parallel_threshold, {})
+
+
+def _emit(schedule: Schedule, parallel_threshold: int, used: dict[str, list[Program]]) -> tuple[EmittedUnit, ...]:
+    out: list[EmittedUnit] = []
     for together, units in groupby(schedule.units, key=lambda u: _is_small(u, parallel_threshold)):
         for group in _groups(tuple(units), MOST_TOGETHER if together else 1):
             first = group[0]
             if isinstance(first, Extern):
                 out.append(first)
+            elif isinstance(first, Control):
+                bodies = (_emit(body.schedule, parallel_threshold, used) for body in first.bodies)
+                out.append(EmittedControl(first, tuple(bodies)))
             else:
                 kernels = [k for k in group if isinstance(k, Kernel)]
                 out.append(_program(kernels, parallel=not together and bool(kernels[0].outer), used=used))
     return tuple(out)
 
 
-def _groups(units: Sequence[Kernel | Extern], size: int) -> Iterator[Sequence[Kernel | Extern]]:
+def _groups(units: Sequence[Unit], size: int) -> Iterator[Sequence[Unit]]:
     for at in range(0, len(units), size):
         yield units[at : at + size]
 
 
-def _is_small(unit: Kernel | Extern, threshold: int) -> bool:
+def _is_small(unit: Unit, threshold: int) -> bool:
     """Is one thread certainly enough?"""
-    if isinstance(unit, Extern):
+    if not isinstance(unit, Kernel):
         return False
     most = bounds(vector_work(unit))[1]
     return most is not None and most < threshold

@@ -60,6 +60,7 @@ from numstax.records import record
 CONTROL = ("for", "while", "cond")
 """Operations on Graphs."""
 
+
 @record
 class Literal:
     """A hashable scalar constant: equal only when dtype and bits are equal (NaN equals itself, -0.0 not 0.0)."""
@@ -163,9 +164,9 @@ class Graph:
 
 def control_args(node: Node) -> tuple[Node | None, tuple[Node, ...], tuple[Node, ...]]:
     """The trips or predicate (None of a while), the states and the captured values of a control node."""
-    head, *rest = (None, *node.args) if node.op == "while" else node.args
-    states: int = node.attr("states")
-    return head, tuple(rest[:states]), tuple(rest[states:])
+    first = 0 if node.op == "while" else 1
+    end: int = first + node.attr("states")
+    return node.args[0] if first else None, node.args[first:end], node.args[end:]
 
 
 def control_bodies(node: Node) -> tuple[Graph, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from numstax.ir.graph import Graph
 from numstax.ir.index import ZERO, Index, hint, product
-from numstax.ir.loops import Body, Buffer, Extern, Kernel, views_in
+from numstax.ir.loops import Body, Buffer, Control, Extern, Kernel, Unit, views_in
 from numstax.ir.ops import ELEMENTWISE
 
 
@@ -28,11 +28,18 @@ def work(kernel: Kernel) -> Index:
     return product(v.extent for v in kernel.outer) * sum(each, ZERO)
 
 
-def bytes_moved(unit: Kernel | Extern, buffers: Mapping[str, Buffer]) -> int:
+def bytes_moved(unit: Unit, buffers: Mapping[str, Buffer]) -> int:
     """Bytes that pass between the unit and memory, each element once for reading and once for writing.
 
-    A load touches no more elements than its loop has points; locals stay in the cache.
+    A load touches no more elements than its loop has points; locals stay in the cache.  Control flow moves what its
+    bodies do, each as often as it has trips, once where that is not known before.
     """
+    if isinstance(unit, Control):
+        trips = max(hint(unit.head), 0) if unit.kind == "for" and isinstance(unit.head, Index) else 1
+        inside = (
+            (inner, {b.name: b for b in body.schedule.buffers}) for body in unit.bodies for inner in body.schedule.units
+        )
+        return trips * sum(bytes_moved(inner, own) for inner, own in inside)
     if isinstance(unit, Extern):
         views = [*views_in((unit.args, unit.kwargs)), *((unit.out,) if unit.out else ())]
         read = sum(_elements(v.shape, v.strides) * buffers[v.buffer].dtype.itemsize for v in views)

@@ -281,6 +281,13 @@ class Control:
 Unit = Kernel | Extern | Control
 
 
+def unit_name(unit: Unit) -> str:
+    """What people call a unit."""
+    if isinstance(unit, Control):
+        return unit.kind
+    return unit.name if isinstance(unit, Kernel) else str(unit.function)
+
+
 @record
 class EmittedControl:
     """A Control whose bodies were printed, each in the order of its units."""

@@ -25,8 +25,10 @@ from numstax.ir.index import (
     stride_of,
 )
 from numstax.ir.loops import (
+    Accumulate,
     Buffer,
     BufferView,
+    Control,
     Effect,
     Extern,
     Instr,
@@ -36,6 +38,8 @@ from numstax.ir.loops import (
     Scan,
     Schedule,
     Store,
+    Unit,
+    unit_name,
     views_in,
 )
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
@@ -57,22 +61,20 @@ def verify_schedule(schedule: Schedule) -> None:
     for unit in schedule.units:
         for name in sorted((unit.reads() | unit.writes()) - _locals(unit)):
             if name not in buffers or buffers[name].kind == "local":
-                raise VerifyError(f"{_unit_name(unit)} uses {name}, which is not a buffer of the schedule")
+                raise VerifyError(f"{unit_name(unit)} uses {name}, which is not a buffer of the schedule")
         if isinstance(unit, Kernel):
             _verify_kernel(unit, buffers, defined)
-        else:
+        elif isinstance(unit, Extern):
             _verify_extern(unit, buffers, defined)
+        else:
+            _verify_control(unit, buffers, defined)
         defined |= unit.writes() - _locals(unit)
     for name in (*(n for n in schedule.outputs if n is not None), *(n for _, n in schedule.writes)):
         if name not in defined:
             raise VerifyError(f"the result {name} is never written")
 
 
-def _unit_name(unit: Kernel | Extern) -> str:
-    return f"kernel {unit.name}" if isinstance(unit, Kernel) else f"extern {unit.function}"
-
-
-def _locals(unit: Kernel | Extern) -> set[str]:
+def _locals(unit: Unit) -> set[str]:
     return {b.name for b in unit.buffers if b.kind == "local"} if isinstance(unit, Kernel) else set()
 
 
@@ -129,14 +131,14 @@ def _corners(offset: Index) -> tuple[Index, Index] | None:
 
 def _verify_extern(unit: Extern, buffers: Mapping[str, Buffer], defined: set[str]) -> None:
     for name in sorted(unit.reads() - defined):
-        raise VerifyError(f"{_unit_name(unit)} reads {name}, which is not written before", unit.origin)
+        raise VerifyError(f"{unit_name(unit)} reads {name}, which is not written before", unit.origin)
     out = (unit.out,) if unit.out else ()
     for view in (*views_in((unit.args, unit.kwargs)), *out):
         complaint = _view_complaint(view, buffers[view.buffer])
         if complaint:
-            raise VerifyError(f"{_unit_name(unit)}: {complaint}", unit.origin)
+            raise VerifyError(f"{unit_name(unit)}: {complaint}", unit.origin)
     if bool(unit.results) == bool(unit.out):
-        raise VerifyError(f"{_unit_name(unit)} must have either results or out", unit.origin)
+        raise VerifyError(f"{unit_name(unit)} must have either results or out", unit.origin)
 
 
 def _view_complaint(view: BufferView, buffer: Buffer) -> str:
@@ -146,6 +148,30 @@ def _view_complaint(view: BufferView, buffer: Buffer) -> str:
     if not any(n is ZERO for n in view.shape) and any(_outside(buffer, view.offset + end) for end in (low, high)):
         return f"a view of {buffer.name} leaves it"
     return ""
+
+
+def _verify_control(unit: Control, buffers: Mapping[str, Buffer], defined: set[str]) -> None:
+    def wrong(what: str) -> VerifyError:
+        return VerifyError(f"{unit.kind}: {what}", unit.origin)
+
+    for name in sorted(unit.reads() - defined):
+        raise wrong(f"reads {name}, which is not written before")
+    if isinstance(unit.head, str) and buffers[unit.head].shape:
+        raise wrong(f"{unit.head} is not 0-d")
+    written = [unit.args[k] for k in {k for body in unit.bodies for k, _ in body.graph.writes}]
+    if len(set(written)) < len(written) or any(unit.args.count(name) > 1 for name in written):
+        raise wrong(f"a buffer that is written stands for two arguments: {unit.args}")
+    layouts = [(buffers[name].dtype, buffers[name].shape, buffers[name].strides) for name in unit.args]
+    targets, sources = {k for k, _ in unit.rotate}, {j for _, j in unit.rotate}
+    if targets != sources or any(layouts[k] != layouts[j] for k, j in unit.rotate):
+        raise wrong(f"the arguments {unit.rotate} cannot change their roles")
+    for body in unit.bodies:
+        given = [(b.dtype, b.shape, b.strides) for b in body.schedule.buffers if b.kind == "input"]
+        if given != layouts:
+            raise wrong("the inputs of a body are not the arguments")
+        if [(k, f"x{k}") for k, _ in body.graph.writes] != list(body.schedule.writes):
+            raise wrong("a body must write its arguments in place")
+        verify_schedule(body.schedule)
 
 
 def _verify_kernel(kernel: Kernel, shared: Mapping[str, Buffer], outside: set[str]) -> None:
@@ -283,6 +309,11 @@ class _LoopCheck:
             if effect.mask is not None and body[effect.mask].dtype != dtypes.BOOL:
                 yield "the mask of a store is a bool"
             yield from self.single_writer(effect.buffer, effect.offset, masked, self.loop.inner)
+        elif isinstance(effect, Accumulate):
+            dtype = effect.dtype
+            if effect.op != "set" and (effect.op not in ELEMENTWISE or ELEMENTWISE[effect.op].arity != 2):
+                yield f"there is no operation of two operands {effect.op!r}"
+            yield from self.single_writer(effect.buffer, effect.offset, False, ())
         elif isinstance(effect, Scan):
             dtype = effect.dtype
             if not self.loop.inner or effect.op not in SCANS:

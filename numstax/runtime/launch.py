@@ -46,6 +46,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "address": address_of,
         "scratch_address": scratch_address,
         "empty": np.empty,
+        "copyto": np.copyto,
         "pooled": host.pool.empty,
         "parallel": host.workers.parallel_for,
         "strided": strided,

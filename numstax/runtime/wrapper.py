@@ -1,6 +1,6 @@
 """Plan -> the source of the Python function that runs it.
 
-The source is straight-line: addresses, allocations, kernel calls, extern calls, releases, views.  Decisions
+The source has addresses, allocations, kernel calls, extern calls, releases, views, and loops and branches.  Decisions
 that depend on known sizes (serial or parallel, pooled or plain memory) are taken here, once; with symbols they
 become expressions.  Free names of the source are those that `launch` provides, the programs' names, and the
 `constants` returned beside it.
@@ -25,6 +25,7 @@ from numstax.program import (
     ArrayExpr,
     Call,
     Check,
+    ControlStep,
     ExternCall,
     Name,
     Param,
@@ -32,6 +33,8 @@ from numstax.program import (
     Program,
     Release,
     Result,
+    Step,
+    all_steps,
 )
 from numstax.runtime.memory import SMALL
 
@@ -53,11 +56,18 @@ class _Writer:
     def __post_init__(self) -> None:
         self.programs = {p.name: p for p in self.plan.programs}
         self.scalars = {a.name: a for a in self.plan.arguments if a.kind == "scalar"}
-        self.passed = {name for step in self.plan.steps if isinstance(step, Call) for name in step.args}
+        self.steps = list(all_steps(self.plan.steps))
+        self.passed = {name for step in self.steps if isinstance(step, Call) for name in step.args}
+        arrays = {a.name for a in self.plan.arguments if a.kind == "array"}
+        turning = dict.fromkeys(a for s in self.steps if isinstance(s, ControlStep) for pair in s.rotate for a in pair)
+        self.moving = [name for name in turning if name in arrays]
+        """Arguments whose part other arrays take over for a while."""
+        if self.passed & turning.keys():
+            self.passed |= turning.keys()
 
     def text(self) -> str:
         arguments = [a.name for a in self.plan.arguments]
-        for name in (*arguments, *(s.name for s in self.plan.steps if isinstance(s, Allocate))):
+        for name in (*arguments, *(s.name for s in self.steps if isinstance(s, Allocate))):
             if not name.isidentifier() or keyword.iskeyword(name) or name in self.programs:
                 raise VerifyError(f"the plan uses the name {name!r}")
         lines = [f"def call({', '.join(arguments)}):"]
@@ -70,23 +80,57 @@ class _Writer:
         yield from self._arguments()
         if any(p.kind == "status" for program in self.plan.programs for p in program.params):
             yield f"status = empty(4, {self._constant(dtypes.INT64)})"
+        yield from (f"{name}_home = {name}" for name in self.moving)
         for step in self.plan.steps:
-            match step:
-                case Allocate():
-                    yield from self._allocate(step)
-                case Call():
-                    yield from self._call(step, self.programs[step.program])
-                case ExternCall():
-                    yield from self._extern(step)
-                case Release():
-                    yield f"del {step.name}"
-                case Check():
-                    yield f"if not {step.a} {_RELATIONS[step.kind]} {step.b}:"
-                    yield f"    raise size_error({step.message!r}, {step.a!r}, {step.a}, {step.b!r}, {step.b})"
-            if self.observed and isinstance(step, Call | ExternCall):
-                yield f"observe({(step.program if isinstance(step, Call) else step.function)!r})"
+            yield from self._step(step)
+            if self.observed and isinstance(step, Call | ExternCall | ControlStep):
+                yield f"observe({_name(step)!r})"
+        for name in self.moving:
+            yield f"if {name} is not {name}_home:"
+            yield f"    copyto({name}_home, {name})"
+            yield f"    {name} = {name}_home"
         results = "".join(f"{self._result(r)}, " for r in self.plan.results)
         yield f"return ({results.rstrip() if len(self.plan.results) == 1 else results.rstrip(', ')})"
+
+    def _step(self, step: Step) -> Iterator[str]:
+        match step:
+            case Allocate():
+                yield from self._allocate(step)
+            case Call():
+                yield from self._call(step, self.programs[step.program])
+            case ExternCall():
+                yield from self._extern(step)
+            case ControlStep():
+                yield from self._control(step)
+            case Release():
+                yield f"del {step.name}"
+            case Check():
+                yield f"if not {step.a} {_RELATIONS[step.kind]} {step.b}:"
+                yield f"    raise size_error({step.message!r}, {step.a!r}, {step.a}, {step.b!r}, {step.b})"
+
+    def _control(self, step: ControlStep) -> Iterator[str]:
+        bodies = [[f"    {line}" for inner in body for line in self._step(inner)] for body in step.bodies]
+        if step.kind == "cond":
+            yield f"if {step.head}:"
+            yield from bodies[0] or ["    pass"]
+            if bodies[1]:
+                yield "else:"
+                yield from bodies[1]
+            return
+        if step.kind == "for":
+            yield f"for {step.var} in range({step.head}):"
+        else:
+            yield "while True:"
+            yield from bodies[0]
+            yield f"    if not {step.head}:"
+            yield "        break"
+        yield from bodies[-1]
+        if step.rotate:
+            at = [(f"{a}_at", f"{b}_at") for a, b in step.rotate if a in self.passed]
+            targets, sources = zip(*step.rotate, *at, strict=True)
+            yield f"    {', '.join(targets)} = {', '.join(sources)}"
+        elif step.kind == "for" and not bodies[0]:
+            yield "    pass"
 
     def _arguments(self) -> Iterator[str]:
         """Addresses of the arrays that kernels take, and scalars as the numbers that entries take."""
@@ -232,6 +276,12 @@ class _Writer:
             if self.constants.setdefault(chosen, value) is value:
                 return chosen
         raise AssertionError
+
+
+def _name(step: Call | ExternCall | ControlStep) -> str:
+    if isinstance(step, ControlStep):
+        return step.kind
+    return step.program if isinstance(step, Call) else step.function
 
 
 _RELATIONS = {"eq": "==", "le": "<="}

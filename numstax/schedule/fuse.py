@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax.hardware import Hardware, host
-from numstax.ir.loops import Control, Extern, Kernel, Refusal, Schedule, in_bodies
+from numstax.ir.loops import Control, Extern, Kernel, Refusal, Schedule, in_bodies, unit_name
 from numstax.schedule.align import Joined, join
 from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
 from numstax.schedule.dependences import Group, Order
@@ -72,7 +72,7 @@ class _Fuser:
             fused = self._fused(candidate, group)
             if isinstance(fused, Kernel):
                 return self.order.merge(candidate, group, fused, needed)
-            what = f"{_name(candidate)} + {_name(group)}"
+            what = f"{unit_name(candidate.unit)} + {unit_name(group.unit)}"
             self.refusals.setdefault((what, fused), Refusal(what, fused))
         return None
 
@@ -118,10 +118,3 @@ class _Fuser:
             max(points((*joined.outer, *loop.inner)) for loop in loops) for loops in (joined.first, joined.second)
         )
         return SHARE * shared_elements(joined.first, joined.second, joined.outer, self.buffers) >= smaller
-
-
-def _name(group: Group) -> str:
-    unit = group.unit
-    if isinstance(unit, Control):
-        return unit.kind
-    return unit.name if isinstance(unit, Kernel) else str(unit.function)

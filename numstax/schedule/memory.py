@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from numstax.ir.index import product
-from numstax.ir.loops import Buffer, Extern, Schedule
+from numstax.ir.loops import Buffer, Control, Extern, Schedule
 from numstax.program import Allocate, Release
 from numstax.records import record
 
@@ -41,6 +41,8 @@ def lifetimes(schedule: Schedule, steps: Sequence[int]) -> Lifetimes:
     free: dict[tuple[object, ...], list[str]] = {}
     released: dict[str, int] = {}
     borrowed = {r for unit in schedule.units if isinstance(unit, Extern) for r in unit.results}
+    # buffers that exchange their parts must have one shape, also where they are library functions' arguments
+    turning = {c.args[k] for c in schedule.units if isinstance(c, Control) for pair in c.rotate for k in pair}
     allocations = []
     for k in range(len(groups)):
         fresh = []
@@ -48,7 +50,8 @@ def lifetimes(schedule: Schedule, steps: Sequence[int]) -> Lifetimes:
             if name in array:
                 continue
             buffer = owned[name]
-            spare = free.get(_size_class(buffer)) if buffer.kind == "temp" and name not in borrowed else None
+            shares = buffer.kind == "temp" and name not in borrowed | turning
+            spare = free.get(_size_class(buffer)) if shares else None
             array[name] = spare.pop() if spare else name
             if array[name] == name and name not in borrowed:
                 fresh.append(_allocate(buffer))

@@ -10,75 +10,139 @@ before an argument is written: library calls, whose results may have sizes of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from numstax import dtypes
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Literal, Output
 from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, divisor_text, less, stride_of
-from numstax.ir.loops import Buffer, BufferView, Extern, Schedule
+from numstax.ir.loops import Buffer, BufferView, EmittedControl, EmittedUnit, Extern, Schedule
 from numstax.program import (
+    Allocate,
     Argument,
     ArrayExpr,
     Call,
     Check,
+    ControlStep,
     Emitted,
     ExternCall,
     Name,
     Plan,
     Program,
+    Release,
     Result,
     Step,
 )
+from numstax.records import record
 from numstax.schedule.memory import lifetimes
 
 
-def plan(graph: Graph, schedule: Schedule, emitted: Sequence[Emitted | Extern], name: str = "region") -> Plan:
-    return _Planner(graph, schedule, name).plan(emitted)
+def plan(graph: Graph, schedule: Schedule, emitted: Sequence[EmittedUnit], name: str = "region") -> Plan:
+    shared = _Shared({}, [], count())
+    region = _Steps(graph, schedule, shared, known=set(graph.sizes))
+    arguments = tuple(region.sizes.items())
+    steps = tuple(region.steps(emitted))
+    return Plan(
+        name,
+        region.arguments(),
+        tuple(shared.programs.values()),
+        steps,
+        region.results(),
+        arguments,
+        tuple(shared.constants),
+    )
 
 
-class _Planner:
-    def __init__(self, graph: Graph, schedule: Schedule, name: str) -> None:
-        self.graph, self.schedule, self.name = graph, schedule, name
+@record
+class _Shared:
+    """What a plan and the bodies in it have in common; `bodies` numbers those."""
+
+    programs: dict[str, Program]
+    constants: list[object]
+    bodies: Iterator[int]
+
+
+class _Steps:
+    """The steps of one Schedule.
+
+    known : the size symbols that have a value where it begins.
+    array : the array that stands for each buffer; those of a body that are not arguments have a prefix.
+    needs : the symbols in the shape of each array that is allocated.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        schedule: Schedule,
+        shared: _Shared,
+        known: set[str],
+        arguments: Sequence[str] | None = None,
+    ) -> None:
+        self.graph, self.schedule, self.shared, self.known = graph, schedule, shared, known
         self.buffers = {b.name: b for b in schedule.buffers}
-        self.array: dict[str, str] = {}
-        self.constants: list[object] = []
-        self.programs: dict[str, Program] = {}
-        self.sizes = bindings(self._visible(), graph.sizes)
+        given = [b.name for b in schedule.buffers if b.kind in ("input", "scalar")]
+        self.array = dict(zip(given, given if arguments is None else arguments, strict=True))
+        self.prefix = "" if arguments is None else f"b{next(shared.bodies)}_"
+        self.needs: dict[str, set[str]] = {}
+        self.sizes = bindings(self._visible(), known) if arguments is None else {}
         self.unchecked = list(graph.asserts)
 
-    def plan(self, emitted: Sequence[Emitted | Extern]) -> Plan:
+    def steps(self, emitted: Sequence[EmittedUnit]) -> list[Step]:
         live = lifetimes(self.schedule, [item.units if isinstance(item, Emitted) else 1 for item in emitted])
-        self.array = live.array
-        arguments = tuple(self.sizes.items())
+        self.array |= {buffer: self.prefix + array for buffer, array in live.array.items()}
         steps: list[Step] = [*self._checks()]
         for item, allocations, releases in zip(emitted, live.allocations, live.releases, strict=True):
-            steps += allocations
+            steps += map(self._allocate, allocations)
             if isinstance(item, Extern):
                 steps += [self._extern(item), *self._checks()]
+            elif isinstance(item, EmittedControl):
+                steps += self._control(item)
             else:
                 steps.append(self._call(item))
-            steps += releases
+            steps += (Release(self.prefix + step.name) for step in releases)
         if self.unchecked:
             raise VerifyError(f"no argument or result shows the sizes of {self.unchecked[0]}")
-        steps += live.untouched
-        return Plan(
-            self.name,
-            self._arguments(),
-            tuple(self.programs.values()),
-            tuple(steps),
-            self._results(),
-            arguments,
-            tuple(self.constants),
-        )
+        return [*steps, *map(self._allocate, live.untouched)]
+
+    def _allocate(self, step: Allocate) -> Allocate:
+        name = self.prefix + step.name
+        self.array.setdefault(step.name, name)
+        self.needs[name] = set().union(*map(symbols, self.buffers[step.name].shape))
+        return Allocate(name, step.dtype, step.shape)
 
     def _call(self, item: Emitted) -> Call:
-        program = self.programs.setdefault(item.program.name, item.program)
+        program = self.shared.programs.setdefault(item.program.name, item.program)
         if program != item.program:
             raise VerifyError(f"two different programs are called {program.name}")
         return Call(program.name, tuple(self.array.get(a, a) for a in item.args), item.checks)
 
-    def _arguments(self) -> tuple[Argument, ...]:
+    def _control(self, item: EmittedControl) -> Iterator[Step]:
+        """Memory whose size is the same in every iteration is allocated once, in front."""
+        control, outside = item.control, {*self.known, *self.sizes}
+        args = [self.array[name] for name in control.args]
+        bodies: list[tuple[Step, ...]] = []
+        before: list[Allocate] = []
+        head = self.array.get(control.head, control.head) if isinstance(control.head, str) else str(control.head)
+        for body, emitted in zip(control.bodies, item.bodies, strict=True):
+            known = {*outside, control.var} if control.var else outside
+            inner = _Steps(body.graph, body.schedule, self.shared, known, args)
+            steps = inner.steps(emitted)
+            early = [s for s in steps if isinstance(s, Allocate) and inner.needs[s.name] <= outside]
+            self.needs |= {step.name: inner.needs[step.name] for step in early}
+            before += early
+            moved = {step.name for step in early}
+            bodies.append(tuple(s for s in steps if not (isinstance(s, Allocate | Release) and s.name in moved)))
+            if control.kind == "while" and len(bodies) == 1:
+                (test,) = body.schedule.outputs
+                assert test is not None
+                head = inner.array[test]
+        yield from before
+        pairs = tuple((args[k], args[j]) for k, j in control.rotate)
+        yield ControlStep(control.kind, tuple(bodies), head, control.var, pairs)
+        yield from (Release(step.name) for step in before)
+
+    def arguments(self) -> tuple[Argument, ...]:
         buffers = [self._argument(b) for b in self.schedule.buffers if b.kind in ("input", "scalar")]
         return (*buffers, *(Argument(name, "size", dtypes.INT64) for name in self.graph.sizes))
 
@@ -88,7 +152,7 @@ class _Planner:
 
     # --- results ----------------------------------------------------------------------------------
 
-    def _results(self) -> tuple[Result, ...]:
+    def results(self) -> tuple[Result, ...]:
         results: list[Result] = []
         for out, source in zip(self.graph.outputs, self.schedule.outputs, strict=True):
             results.append(self._result(out, source, results))
@@ -109,13 +173,13 @@ class _Planner:
     def _extern(self, extern: Extern) -> ExternCall:
         function = extern.function
         if not isinstance(function, str):
-            function = f"constant:{len(self.constants)}"
-            self.constants.append(extern.function)
+            function = f"constant:{len(self.shared.constants)}"
+            self.shared.constants.append(extern.function)
         results = [self.buffers[r] for r in extern.results]
         expected = tuple((b.dtype, texts(b.shape)) for b in results)
         fresh = bindings(
             ((n, f"{self.array.get(b.name, b.name)}.shape[{k}]") for b in results for k, n in enumerate(b.shape)),
-            (*self.sizes, *self.graph.sizes),
+            (*self.sizes, *self.known),
         )
         self.sizes |= fresh
         return ExternCall(
@@ -132,7 +196,7 @@ class _Planner:
     def _value(self, tree: Any) -> Any:
         if isinstance(tree, BufferView):
             if self.buffers[tree.buffer].kind == "scalar":
-                return Name(tree.buffer)
+                return Name(self.array[tree.buffer])
             return self._view(tree)
         if isinstance(tree, Index):
             return tree.value if tree.value is not None else Name(str(tree))
@@ -161,7 +225,7 @@ class _Planner:
 
     def _checks(self) -> Iterator[Check]:
         """The conditions that can be checked now and have not been."""
-        ready = [row for row in self.unchecked if symbols(row[1]) | symbols(row[2]) <= {*self.sizes, *self.graph.sizes}]
+        ready = [row for row in self.unchecked if symbols(row[1]) | symbols(row[2]) <= {*self.sizes, *self.known}]
         self.unchecked = [row for row in self.unchecked if row not in ready]
         for kind, a, b, message in ready:
             yield Check(kind, str(a), str(b), message)

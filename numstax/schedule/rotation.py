@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from numstax.ir.graph import Graph, Node, topological
-from numstax.ir.index import Symbol, atoms
+from numstax.ir.index import atoms
 from numstax.ir.loops import Schedule
 from numstax.ir.show import index_leaves
 from numstax.records import record
@@ -90,12 +90,8 @@ def _end(p: int, moves: Mapping[int, int]) -> int:
 def _varying(body: Graph, root: Node) -> set[str]:
     """The names of the symbols that differ between iterations."""
     externs = (node for node in body.nodes() if node.op == "extern")
-    sizes = (a.name for node in externs for i in index_leaves(node.attr("results")) for a in atoms(i) if _named(a))
+    sizes = (str(a) for node in externs for i in index_leaves(node.attr("results")) for a in atoms(i))
     return {*sizes, *((root.attr("var"),) if root.op == "for" else ())}
-
-
-def _named(atom: object) -> bool:
-    return isinstance(atom, Symbol)
 
 
 def _updates(node: Node) -> Iterator[Node]:

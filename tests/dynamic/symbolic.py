@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from numstax.ir.graph import Graph, InputSpec, Node
 from numstax.ir.index import Index, as_index
-from numstax.ir.reference import evaluate_graph, evaluate_schedule
+from numstax.ir.reference import evaluate_graph
+from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.values import Symbols, shape_value
 from numstax.knobs import Knobs
 from numstax.pipeline import Region, compile_graph

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from numstax.hardware import host
-from numstax.ir.reference import evaluate_graph, evaluate_schedule
+from numstax.ir.reference import evaluate_graph
+from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.rewrite import simplify
 from numstax.ir.verify import verify_graph
 from numstax.ir.verify_loops import verify_schedule

@@ -21,7 +21,8 @@ from numstax.ir.loops import (
     Schedule,
     Store,
 )
-from numstax.ir.reference import evaluate_graph, evaluate_schedule
+from numstax.ir.reference import evaluate_graph
+from numstax.ir.reference_loops import evaluate_schedule
 
 F32, F64, I64, B1 = (np.dtype(t) for t in ("f4", "f8", "i8", "?"))
 RNG = np.random.default_rng(0)

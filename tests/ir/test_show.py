@@ -11,7 +11,8 @@ from numstax.ir.graph import Arg, Builder, Graph, InputSpec, Literal, Output
 from numstax.ir.index import as_index, symbol
 from numstax.ir.loops import Extern, Schedule
 from numstax.ir.parse import parse_graph, parse_kernel, parse_schedule
-from numstax.ir.reference import evaluate_graph, evaluate_schedule
+from numstax.ir.reference import evaluate_graph
+from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.show import show, show_graph, show_kernel, show_node, show_schedule, text
 
 GRAPH = """\

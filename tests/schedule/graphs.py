@@ -117,5 +117,25 @@ class Graphs:
         call = self.node("extern", args, (), np.dtype(dtype), **attrs)
         return self.node("result", (call,), results[0][0], np.dtype(dtype), k=0)
 
+    def scatter(self, base: Node, value: Node, axes: tuple[int, ...], *indices: Node, op: str = "set") -> Node:
+        return self.node("scatter", (base, value, *indices), base.shape, base.dtype, axes=axes, op=op)
+
+    def loop(self, trips: Any, states: Sequence[Node], body: Graph, *captured: Node, var: str = "i") -> list[Node]:
+        head = trips if isinstance(trips, Node) else self.constant(trips, "int64")
+        attrs = {"body": body, "states": len(states), "var": var}
+        return self._states("for", (head, *states, *captured), states, attrs)
+
+    def repeat(self, test: Graph, states: Sequence[Node], body: Graph, *captured: Node) -> list[Node]:
+        attrs = {"test": test, "body": body, "states": len(states)}
+        return self._states("while", (*states, *captured), states, attrs)
+
+    def branch(self, which: Node, states: Sequence[Node], then: Graph, orelse: Graph, *captured: Node) -> list[Node]:
+        attrs = {"then": then, "orelse": orelse, "states": len(states)}
+        return self._states("cond", (which, *states, *captured), states, attrs)
+
+    def _states(self, op: str, args: Sequence[Node], states: Sequence[Node], attrs: dict[str, Any]) -> list[Node]:
+        node = self.node(op, args, (), "bool", **attrs)
+        return [self.node("result", (node,), s.shape, s.dtype, k=k) for k, s in enumerate(states)]
+
     def graph(self, *outputs: Node, writes: Sequence[tuple[int, Node]] = ()) -> Graph:
         return Graph(tuple(self.inputs), tuple(Output(n) for n in outputs), tuple(writes))

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 from numstax.hardware import host
 from numstax.ir.loops import Schedule
-from numstax.ir.reference import evaluate_graph, evaluate_schedule
+from numstax.ir.reference import evaluate_graph
+from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.verify_loops import verify_schedule
 from numstax.schedule import fuse as fusion
 from numstax.schedule import split as splitting

@@ -12,7 +12,7 @@ from scipy.special import erf
 
 from numstax.hardware import host
 from numstax.ir.loops import Extern, Kernel, Loop, Reduce, Schedule, Store
-from numstax.ir.reference import evaluate_schedule
+from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.verify_loops import verify_schedule
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower

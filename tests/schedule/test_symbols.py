@@ -12,7 +12,8 @@ from numstax.hardware import host
 from numstax.ir.graph import Graph
 from numstax.ir.index import ONE, ZERO, as_index, symbol
 from numstax.ir.loops import Kernel, Schedule
-from numstax.ir.reference import evaluate_graph, evaluate_schedule
+from numstax.ir.reference import evaluate_graph
+from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.verify_loops import verify_schedule
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
