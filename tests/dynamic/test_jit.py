@@ -202,6 +202,11 @@ def test_sizes_of_results_may_be_zero_later():
     assert counted(repeated, [(np.arange(float(n)),) for n in (9, 3, 2, 30)]) == 1
 
 
+def test_guards_divide_by_sizes_that_may_be_zero():
+    calls = [(np.arange(float(n)), k) for n, k in ((6, 4), (7, 4), (3, 3), (2, 3), (12, 8))]
+    counted(lambda x, k: np.roll(x[k:], k), calls)
+
+
 def first_two(x):
     found = np.flatnonzero(x > 2)
     numstax.check(found.size >= 2)
