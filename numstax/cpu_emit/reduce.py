@@ -32,6 +32,8 @@ class Reduction:
     """One accumulator: integers, logic, maxima, products, and float sums of at most one block."""
 
     block = 0
+    in_one_piece = True
+    """May the elements of a block run without a loop over blocks around them?"""
 
     def __init__(self, kernel: KernelText, effect: Reduce) -> None:
         self.kernel, self.effect, self.dtype = kernel, effect, effect.dtype
@@ -165,6 +167,7 @@ class EarlyExit(Reduction):
     """any and all over one axis: stop at the first block that decides."""
 
     block = BLOCK
+    in_one_piece = False
 
     def end_block(self, block: tuple[str, ...], rerun: Rerun) -> None:
         decided = self.acc if self.effect.op == "logical_or" else f"not {self.acc}"
@@ -176,6 +179,7 @@ class FirstPosition(Reduction):
     """argmax and argmin: the best value of each block; the position is looked for in the winning block only."""
 
     block = BLOCK
+    in_one_piece = False
 
     def begin(self) -> None:
         self.op = "maximum" if self.effect.op == "argmax" else "minimum"
@@ -264,6 +268,7 @@ class OnlineSoftmax(Reduction):
     """m = max(value), d = sum(exp(value - m)): block by block, rescaling d when the maximum grows."""
 
     block = BLOCK
+    in_one_piece = False
 
     def begin(self) -> None:
         self.name = dtypes.name(dtypes.compute(self.dtype))

@@ -91,23 +91,29 @@ class _RowLoop:
             copy.carries = [(e, self.text.fresh("c")) for e in loop.effects if isinstance(e, Scan)]
             self.copies.append(copy)
         self.blocked = any(r.block for c in self.copies for r in c.reductions)
-        self._make_axes(kernels[0])
-        for copy in self.copies:
-            copy.body = BodyText(copy.kernel, loop, self.axes)
+        self._use(self._axes(kernels[0], self.blocked))
 
-    def _make_axes(self, kernel: KernelText) -> None:
+    def _axes(self, kernel: KernelText, blocked: bool) -> list[Axis]:
+        axes: list[Axis] = []
         for var in self.loop.inner:
             extent = kernel.index(var.extent)
-            if var is self.loop.inner[-1] and self.blocked and _longer_than_block(var.extent):
+            if var is self.loop.inner[-1] and blocked and _longer_than_block(var.extent):
                 block = self.text.fresh("k")
-                self.axes.append(Axis(None, block, "0", extent, str(BLOCK)))
+                axes.append(Axis(None, block, "0", extent, str(BLOCK)))
                 end = f"{block} + {BLOCK}"
                 whole = divides(BLOCK, var.extent)
-                self.axes.append(Axis(var, self.text.fresh("j"), block, end if whole else f"min({end}, {extent})"))
+                axes.append(Axis(var, self.text.fresh("j"), block, end if whole else f"min({end}, {extent})"))
             else:
-                self.axes.append(Axis(var, self.text.fresh("j"), "0", extent))
-        if not self.axes and self.copies[0].reductions:
-            self.axes.append(Axis(None, self.text.fresh("j"), "0", "1"))
+                axes.append(Axis(var, self.text.fresh("j"), "0", extent))
+        if not axes and self.copies[0].reductions:
+            axes.append(Axis(None, self.text.fresh("j"), "0", "1"))
+        return axes
+
+    def _use(self, axes: list[Axis], inside: bool = False) -> None:
+        """What is printed next iterates these.  `inside` a branch: names given there do not hold outside of it."""
+        self.axes = axes
+        for copy in self.copies:
+            copy.body = BodyText(copy.kernel.copy({}) if inside else copy.kernel, self.loop, axes)
 
     def run(self) -> None:
         for copy in self.copies:
@@ -115,13 +121,27 @@ class _RowLoop:
                 r.begin()
                 if isinstance(r, FirstPosition):
                     r.remember(len(self.axes) - 1)
-        self._nest(0)
+        if self._may_be_short():
+            extent, blocks = self.axes[0].stop, self.axes
+            with self.text.block(f"if {extent} <= {BLOCK}"):
+                self._use(self._axes(self.copies[0].kernel, blocked=False), inside=True)
+                self._nest(0)
+            with self.text.block("else"):
+                self._use(blocks, inside=True)
+                self._nest(0)
+        else:
+            self._nest(0)
         for copy in self.copies:
             for r in copy.reductions:
                 if isinstance(r, FirstPosition):
                     r.finish_at(self._find(copy, r))
                 else:
                     r.finish()
+
+    def _may_be_short(self) -> bool:
+        """Sums of rows of any length: a loop over blocks costs rows of less than one block a fifth of their time."""
+        sums = all(r.in_one_piece for c in self.copies for r in c.reductions)
+        return self.blocked and sums and len(self.axes) == 2 and bounds(self.loop.inner[0].extent)[1] is None
 
     def _nest(self, depth: int) -> None:
         innermost = depth == len(self.axes) - 1
