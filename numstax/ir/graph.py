@@ -42,7 +42,8 @@ Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
 Control nodes hold Graphs over the size symbols of the Graph around them.  The inputs of each are the states and the
 captured values, in order, all of kind 'array' (also 0-d) and C-contiguous; its `writes` say what the states hold
 afterwards (a state that is not written stays).  States have one shape and dtype throughout, which does not
-depend on `var`.  `test` writes nothing; its one output is a 0-d bool.  `states` is the number of states.
+depend on `var`.  `test` writes nothing; its one output is a 0-d bool.  `states` is the number of states.  The node
+itself, which stands for all states, is a 0-d bool.
 """
 
 from __future__ import annotations

@@ -91,6 +91,7 @@ class _Line:
         if found:
             code, origins = found.groups()
         self.text = code.strip()
+        self.depth = len(code) - len(code.lstrip())
         self.origins = tuple(_origin(part) for part in origins.split("; ") if part)
 
     @property
@@ -124,11 +125,20 @@ def _define_symbol(line: _Line, names: Names) -> bool:
 
 
 _TYPE = r"(\w+)\[([^\]]*)\]"
+_TITLE = r"(\w+ )?graph"
 
 
 def parse_graph(text: str) -> Graph:
     """The inverse of `show_graph`; the nodes are new."""
-    names: Names = {}
+    lines = list(_lines(text))
+    lines.reverse()
+    return _graph(lines, {})
+
+
+def _graph(lines: list[_Line], outside: Names) -> Graph:
+    """Take the lines of one Graph, its title first, off the end; `outside` : the symbols of the Graph around it."""
+    depth = lines.pop().depth
+    names = dict(outside)
     builder, nodes = Builder(), dict[str, Node]()
     inputs: list[InputSpec] = []
     outputs: list[Output] = []
@@ -136,8 +146,9 @@ def parse_graph(text: str) -> Graph:
     asserts: list[tuple[str, Index, Index, str]] = []
     passed: tuple[str, ...] = ()
     binders: tuple[Node, ...] = ()
-    for line in _lines(text):
-        if line.text == "graph" or _define_symbol(line, names):
+    while lines and lines[-1].depth == depth and not lines[-1].match(_TITLE):
+        line = lines.pop()
+        if _define_symbol(line, names):
             continue
         if found := line.match(rf"input \d+ (\w+) {_TYPE}(?: strides \[(.*)\])? (['\"].*)"):
             kind, dtype, shape, strides, name = found.groups()
@@ -152,6 +163,7 @@ def parse_graph(text: str) -> Graph:
                 _value(dtype, {}),
                 origin=line.origin,
                 **_fields(attrs or "", names),
+                **_bodies(lines, depth, names),
             )
         elif found := line.match(r"sizes (.*)"):
             passed = tuple(found[1].split(", "))
@@ -167,6 +179,15 @@ def parse_graph(text: str) -> Graph:
             views = _value(found[5], names) if found[5] else ()
             outputs.append(Output(nodes[found[1]], bool(found[2]), alias, views))
     return Graph(tuple(inputs), tuple(outputs), tuple(writes), tuple(asserts), passed, binders)
+
+
+def _bodies(lines: list[_Line], depth: int, names: Names) -> dict[str, Graph]:
+    """The Graphs below the line of a node at this depth, by attribute."""
+    found = {}
+    while lines and lines[-1].depth > depth:
+        name = lines[-1].expect(_TITLE)[1]
+        found[name.strip()] = _graph(lines, names)
+    return found
 
 
 def parse_kernel(text: str) -> Kernel:

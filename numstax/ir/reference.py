@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from numstax.errors import OutOfBoundsError, SizeError, VerifyError
-from numstax.ir.graph import Arg, Graph, Literal, Node, Output
+from numstax.ir.graph import CONTROL, Arg, Graph, Literal, Node, Output, control_args
 from numstax.ir.index import Index, IndexLike
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity
 from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
@@ -33,17 +33,23 @@ def evaluate_graph(graph: Graph, inputs: Sequence[Array], symbols: Symbols) -> t
     Outputs are fresh C-contiguous arrays, except aliases, which are views of an input or an earlier output.
     """
     arguments = [np.asarray(x) for x in inputs]
-    values: dict[Node, Any] = {}
     symbols = dict(symbols)
-    evaluate_nodes(graph.nodes(), values, arguments, symbols)
-    for kind, a, b, message in graph.asserts:
-        left, right = size_value(a, symbols), size_value(b, symbols)
-        if not (left == right if kind == "eq" else left <= right):
-            raise SizeError(f"{message}: {a} is {left}, {b} is {right}")
+    values = _evaluate(graph, graph.nodes(), arguments, symbols)
     outputs: list[Any] = []
     for out in graph.outputs:
         outputs.append(_output(out, values, arguments, outputs, symbols))
     return outputs, [(position, np.array(values[node])) for position, node in graph.writes]
+
+
+def _evaluate(graph: Graph, nodes: Iterable[Node], inputs: Sequence[Array], symbols: dict[str, int]) -> dict[Node, Any]:
+    """The values of the live nodes, given in topological order."""
+    values: dict[Node, Any] = {}
+    evaluate_nodes(nodes, values, inputs, symbols)
+    for kind, a, b, message in graph.asserts:
+        left, right = size_value(a, symbols), size_value(b, symbols)
+        if not (left == right if kind == "eq" else left <= right):
+            raise SizeError(f"{message}: {a} is {left}, {b} is {right}")
+    return values
 
 
 def evaluate_nodes(
@@ -81,6 +87,8 @@ def _checked(node: Node, value: Any, symbols: dict[str, int]) -> Any:
             for size, n in zip(shape, array.shape, strict=False):
                 if str(size).isidentifier():
                     symbols.setdefault(str(size), n)
+    elif node.op in CONTROL:
+        expected, got = tuple((s.shape, s.dtype) for s in control_args(node)[1]), value
     else:
         expected, got = ((node.shape, node.dtype),), (value,)
     for (shape, dtype), array in zip(expected, got, strict=True):
@@ -163,6 +171,54 @@ def _gather(node: Node, symbols: Symbols, x: Array, *indices: Array) -> Array:
         raise OutOfBoundsError(str(error), node.origin) from None
 
 
+def _scatter(node: Node, symbols: Symbols, base: Array, value: Array, *indices: Array) -> Array:
+    axes: tuple[int, ...] = node.attr("axes")
+    out = np.array(base)
+    target: Any = np.moveaxis(out, axes, range(len(axes)))
+    try:
+        if node.attr("op") == "set":
+            target[indices] = value
+        else:
+            getattr(np, node.attr("op")).at(target, indices, value)
+    except IndexError as error:
+        raise OutOfBoundsError(str(error), node.origin) from None
+    return out
+
+
+def _for(node: Node, symbols: Symbols, trips: Array, *given: Array) -> list[Array]:
+    body, held = _Body(node.attr("body")), list(given)
+    for k in range(int(trips)):
+        body.run(held, {**symbols, node.attr("var"): k})
+    return held[: node.attr("states")]
+
+
+def _while(node: Node, symbols: Symbols, *given: Array) -> list[Array]:
+    test, body, held = _Body(node.attr("test")), _Body(node.attr("body")), list(given)
+    while test.run(held, symbols)[test.graph.outputs[0].node]:
+        body.run(held, symbols)
+    return held[: node.attr("states")]
+
+
+def _cond(node: Node, symbols: Symbols, predicate: Array, *given: Array) -> list[Array]:
+    held = list(given)
+    _Body(node.attr("then" if predicate else "orelse")).run(held, symbols)
+    return held[: node.attr("states")]
+
+
+class _Body:
+    """A body of control flow, which may run often."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self._nodes = graph, list(graph.nodes())
+
+    def run(self, held: list[Array], symbols: Symbols) -> dict[Node, Any]:
+        """Change what the states hold."""
+        values = _evaluate(self.graph, self._nodes, held, dict(symbols))
+        for position, node in self.graph.writes:
+            held[position] = values[node]
+        return values
+
+
 def _extern(node: Node, symbols: Symbols, *args: Array) -> tuple[Array, ...]:
     def leaf(item: object) -> object:
         if isinstance(item, Arg):
@@ -192,6 +248,10 @@ _NODE_RULES: dict[str, Callable[..., Any]] = {
     "window": _window,
     "gather": _gather,
     "update": _update,
+    "scatter": _scatter,
+    "for": _for,
+    "while": _while,
+    "cond": _cond,
     "matmul": lambda node, symbols, a, b: np.matmul(a, b),
     "extern": _extern,
     "result": lambda node, symbols, results: results[node.attr("k")],

@@ -1,13 +1,15 @@
 """Simplification of Graphs before lowering: only what keeps every bit of every result.
 
 A Graph enters; an equal one leaves, its nodes new.  One pass over the nodes in topological order: views of
-views are composed, lossless casts and selections by constants removed, constants folded.  Floating-point
-identities that fail for NaN, infinities or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
+views are composed, lossless casts and selections by constants removed, constants folded, in the bodies of control
+flow too; states that nobody needs are dropped (see `prune`).  Floating-point identities that fail for NaN, infinities
+or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,20 +18,42 @@ import ml_dtypes
 import numpy as np
 
 from numstax import dtypes
-from numstax.ir.graph import Builder, Graph, Literal, Node
+from numstax.ir.graph import CONTROL, Builder, Graph, Literal, Node, is_state
 from numstax.ir.index import ONE, ZERO, as_index
 from numstax.ir.ops import ELEMENTWISE
+from numstax.ir.prune import pruned
 from numstax.ir.values import cast
 
 
 def simplify(graph: Graph) -> Graph:
+    return _simplified(graph, {})
+
+
+def _simplified(graph: Graph, known: Mapping[int, np.generic]) -> Graph:
+    """`known` : the arguments that hold one value everywhere."""
     rewriter = _Rewriter()
     made: dict[Node, Node] = {}
-    for node in graph.named():
-        made[node] = rewriter.node(node, tuple(made[a] for a in node.args))
+    states: dict[Node, dict[int, Node]] = {}
+    nodes = graph.named()
+    used = defaultdict[Node, list[int]](list)
+    for node in filter(is_state, nodes):
+        used[node.args[0]].append(node.attr("k"))
+    for node in nodes:
+        if node.op in CONTROL:
+            states[node] = rewriter.control(node, tuple(made[a] for a in node.args), used[node])
+        elif is_state(node):
+            made[node] = states[node.args[0]][node.attr("k")]
+        elif node.op == "input" and node.attr("position") in known:
+            made[node] = rewriter.constant(node, np.asarray(known[node.attr("position")]))
+        else:
+            made[node] = rewriter.node(node, tuple(made[a] for a in node.args))
     outputs = tuple(replace(out, node=made[out.node]) for out in graph.outputs)
-    writes = tuple((k, made[node]) for k, node in graph.writes)
+    writes = tuple((k, made[node]) for k, node in graph.writes if not _is_input(made[node], k))
     return replace(graph, outputs=outputs, writes=writes, binders=tuple(made[node] for node in graph.binders))
+
+
+def _is_input(node: Node, position: int) -> bool:
+    return node.op == "input" and node.attr("position") == position
 
 
 @cache
@@ -106,6 +130,19 @@ class _Rewriter:
             if node.shape
             else source
         )
+
+    def control(self, node: Node, args: tuple[Node, ...], used: Sequence[int]) -> dict[int, Node]:
+        """What the used states hold after control flow.  Constants are handed to the bodies as such."""
+        first = 0 if node.op == "while" else 1
+        trips = _constant(args[0]) if node.op == "for" else None
+        if trips is not None and int(trips) <= 0:
+            return {k: args[first + k] for k in used}
+        bodies = {name: body for name, body in node.attrs if isinstance(body, Graph)}
+        written = {k for body in bodies.values() for k, _ in body.writes}
+        values = {k: _constant(arg) for k, arg in enumerate(args[first:]) if k not in written}
+        known = {k: value for k, value in values.items() if value is not None}
+        simple = {name: _simplified(body, known) for name, body in bodies.items()}
+        return pruned(self.builder, node, args, simple, used)
 
     # --- rules: the node, its new arguments -> what to use instead ---
 

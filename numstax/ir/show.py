@@ -8,7 +8,9 @@ One line for each node, instruction, effect and buffer, with the user's line as 
     %1 = reduce_add f32[n] %0 {axes=(1,)}        # model.py:4 in f
     return %1
 
-A tuple of Index values is written as a list, ``[1, n + 1]``.  Two values print alike only if they are equal.
+The bodies of control flow stand indented below their node, each with node names of its own, and with the symbols that
+the Graph around it does not show.  A tuple of Index values is written as a list, ``[1, n + 1]``.  Two values print
+alike only if they are equal.
 """
 
 from __future__ import annotations
@@ -55,33 +57,13 @@ Graph.__str__ = Schedule.__str__ = Kernel.__str__ = show  # type: ignore[method-
 
 
 def show_graph(graph: Graph) -> str:
-    nodes = graph.named()
-    names = {node: f"%{k}" for k, node in enumerate(nodes)}
-    lines: list[Line] = [("graph", "")]
-    lines += _symbol_lines(_graph_sizes(graph, nodes))
-    for position, spec in enumerate(graph.inputs):
-        strides = f" strides [{_sizes(spec.strides)}]" if spec.strides else ""
-        lines.append((f"input {position} {spec.kind} {_type(spec.dtype, spec.shape)}{strides} {spec.name!r}", ""))
-    if graph.sizes:
-        lines.append((f"sizes {', '.join(graph.sizes)}", ""))
-    lines += [(_node_text(node, names), _origin(node.origin)) for node in nodes]
-    for kind, a, b, message in graph.asserts:
-        lines.append((f"assert {kind} {a}, {b} : {message!r}", ""))
-    if graph.binders:
-        lines.append((f"binders {' '.join(names[node] for node in graph.binders)}", ""))
-    for position, node in graph.writes:
-        lines.append((f"write {position} = {names[node]}", ""))
-    for out in graph.outputs:
-        scalar = " scalar" if out.scalar else ""
-        alias = f" alias {out.alias[0]} {out.alias[1]} views {text(out.views)}" if out.alias else ""
-        lines.append((f"return {names[out.node]}{scalar}{alias}", ""))
-    return _joined(lines)
+    return _joined(list(_graph_lines(graph)))
 
 
 def show_node(graph: Graph, node: Node) -> str:
     """The line that `show_graph` prints for `node`."""
     names = {n: f"%{k}" for k, n in enumerate(graph.named())}
-    return _joined([(_node_text(node, names), _origin(node.origin))])
+    return _joined([_node_line(node, names)])
 
 
 def show_kernel(kernel: Kernel) -> str:
@@ -136,10 +118,41 @@ def _literal(literal: Literal) -> str:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-def _node_text(node: Node, names: dict[Node, str]) -> str:
+def _graph_lines(graph: Graph, title: str = "graph", known: frozenset[str] = frozenset()) -> Iterator[Line]:
+    """`known` : the symbols that a Graph around this one shows.  Bodies of control flow follow their node, indented."""
+    nodes = graph.named()
+    names = {node: f"%{k}" for k, node in enumerate(nodes)}
+    symbols = _symbol_table(_graph_sizes(graph, nodes))
+    yield title, ""
+    yield from (symbols[name] for name in sorted(symbols.keys() - known))
+    for position, spec in enumerate(graph.inputs):
+        strides = f" strides [{_sizes(spec.strides)}]" if spec.strides else ""
+        yield f"input {position} {spec.kind} {_type(spec.dtype, spec.shape)}{strides} {spec.name!r}", ""
+    if graph.sizes:
+        yield f"sizes {', '.join(graph.sizes)}", ""
+    for node in nodes:
+        yield _node_line(node, names)
+        for name, body in node.attrs:
+            if isinstance(body, Graph):
+                inner = _graph_lines(body, f"{name} graph", known | symbols.keys())
+                yield from ((f"  {line}", comment) for line, comment in inner)
+    for kind, a, b, message in graph.asserts:
+        yield f"assert {kind} {a}, {b} : {message!r}", ""
+    if graph.binders:
+        yield f"binders {' '.join(names[node] for node in graph.binders)}", ""
+    for position, node in graph.writes:
+        yield f"write {position} = {names[node]}", ""
+    for out in graph.outputs:
+        scalar = " scalar" if out.scalar else ""
+        alias = f" alias {out.alias[0]} {out.alias[1]} views {text(out.views)}" if out.alias else ""
+        yield f"return {names[out.node]}{scalar}{alias}", ""
+
+
+def _node_line(node: Node, names: dict[Node, str]) -> Line:
     args = "".join(f" {names[a]}" for a in node.args)
-    attrs = f" {{{', '.join(f'{key}={text(value)}' for key, value in node.attrs)}}}" if node.attrs else ""
-    return f"{names[node]} = {node.op} {_type(node.dtype, node.shape)}{args}{attrs}"
+    told = ", ".join(f"{key}={text(value)}" for key, value in node.attrs if not isinstance(value, Graph))
+    attrs = f" {{{told}}}" if told else ""
+    return f"{names[node]} = {node.op} {_type(node.dtype, node.shape)}{args}{attrs}", _origin(node.origin)
 
 
 def _buffer_text(buffer: Buffer) -> str:
@@ -234,14 +247,19 @@ def _extern_line(unit: Extern) -> Line:
 
 
 def _symbol_lines(sizes: Iterable[Index]) -> list[Line]:
-    lines = {}
+    return [line for _, line in sorted(_symbol_table(sizes).items())]
+
+
+def _symbol_table(sizes: Iterable[Index]) -> dict[str, Line]:
+    """The line of each symbol, by name."""
+    lines: dict[str, Line] = {}
     for size in sizes:
         for symbol in _symbols(size):
             given = {"lo": symbol.lo, "hi": symbol.hi, "multiple_of": symbol.multiple_of, "hint": symbol.hint}
             plain = Symbol("")
             told = "".join(f" {k}={v}" for k, v in given.items() if v != getattr(plain, k))
             lines[symbol.name] = (f"symbol {symbol.name}{told}", "")
-    return [lines[name] for name in sorted(lines)]
+    return lines
 
 
 def _joined(lines: Sequence[Line]) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import VerifyError
-from numstax.ir.graph import Arg, Graph, Literal, Node
-from numstax.ir.index import ONE, Index, IndexLike, as_index, less, product, same
+from numstax.ir.graph import CONTROL, Arg, Graph, Literal, Node, control_args, control_bodies, is_state
+from numstax.ir.index import ONE, Index, IndexLike, Symbol, as_index, atoms, contiguous_strides, less, product, same
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
 from numstax.ir.show import show_node
 from numstax.ir.verify_loops import verify_schedule
@@ -24,6 +24,8 @@ __all__ = ["verify_graph", "verify_schedule"]
 Shape = tuple[Index, ...]
 Complaints = Iterator[str]
 Rule = Callable[..., Complaints]
+_SEVERAL = ("extern", *CONTROL)
+"""Nodes with several results."""
 
 
 def verify_graph(graph: Graph) -> None:
@@ -41,8 +43,8 @@ def verify_graph(graph: Graph) -> None:
             source, position = out.alias
             if position >= {"input": len(graph.inputs), "output": k}.get(source, 0):
                 raise VerifyError(f"output {k} is an alias of {source} {position}, which is not there", out.node.origin)
-        elif out.node.op == "extern":
-            raise VerifyError(f"output {k} is an extern, not one of its results", out.node.origin)
+        elif out.node.op in _SEVERAL:
+            raise VerifyError(f"output {k} is {out.node.op}, not one of its results", out.node.origin)
         elif out.scalar and out.node.shape:
             raise VerifyError(f"output {k} is a scalar of shape {_text(out.node.shape)}", out.node.origin)
     written = [position for position, _ in graph.writes]
@@ -80,8 +82,8 @@ def _complaints(graph: Graph, node: Node) -> Complaints:
         yield f"attributes must be: {attrs or 'none'}"
     elif arity >= 0 and len(node.args) != arity:
         yield f"{node.op} takes {arity} arguments"
-    elif node.op != "result" and any(a.op == "extern" for a in node.args):
-        yield "an extern is used without choosing a result"
+    elif node.op != "result" and any(a.op in _SEVERAL for a in node.args):
+        yield "an extern or control flow is used without choosing a result"
     elif node.op == "input":
         yield from _input(graph, node)
     else:
@@ -227,16 +229,8 @@ def _window(node: Node, x: Node) -> Complaints:
 
 
 def _gather(node: Node, x: Node, *indices: Node) -> Complaints:
-    axes = node.attr("axes")
-    yield from _axes_of(x, sorted(axes))
-    if len(indices) != len(axes) or not indices:
-        yield "there must be one index array for each of `axes`"
-        return
-    for index in indices:
-        if dtypes.kind(index.dtype) not in "iu" or not _fit(index.shape, indices[0].shape):
-            yield "index arrays are integers of one shape"
-    rest = [n for axis, n in enumerate(x.shape) if axis not in axes]
-    yield from _must(node, [*indices[0].shape, *rest], x.dtype)
+    yield from _axes_of(x, sorted(node.attr("axes")))
+    yield from _indexed(x, node.attr("axes"), indices, node)
 
 
 def _matmul(node: Node, a: Node, b: Node) -> Complaints:
@@ -260,10 +254,85 @@ def _extern(node: Node, *args: Node) -> Complaints:
 
 def _result(node: Node, source: Node) -> Complaints:
     k, results = node.attr("k"), source.attr("results") if source.op == "extern" else ()
+    if is_state(node):
+        results = tuple((state.shape, state.dtype) for state in control_args(source)[1])
     if not 0 <= k < len(results):
         yield f"there is no result {k}"
     else:
         yield from _must(node, *results[k])
+
+
+def _scatter(node: Node, base: Node, value: Node, *indices: Node) -> Complaints:
+    op = node.attr("op")
+    if op != "set" and (op not in ELEMENTWISE or ELEMENTWISE[op].arity != 2):
+        yield f"there is no binary operation {op!r}"
+    yield from _must(node, base.shape, base.dtype)
+    yield from _axes_of(base, sorted(node.attr("axes")))
+    yield from _indexed(base, node.attr("axes"), indices, value)
+
+
+def _indexed(x: Node, axes: Sequence[int], indices: Sequence[Node], part: Node) -> Complaints:
+    """`part` is, or replaces, ``x[i0, i1, ..]`` on these axes."""
+    if len(indices) != len(axes) or not indices:
+        yield "there must be one index array for each of `axes`"
+        return
+    for index in indices:
+        if dtypes.kind(index.dtype) not in "iu" or not _fit(index.shape, indices[0].shape):
+            yield "index arrays are integers of one shape"
+    shape = (*indices[0].shape, *(n for axis, n in enumerate(x.shape) if axis not in axes))
+    if not _fit(part.shape, shape):
+        yield f"the shape must be {_text(shape)}"
+    if part.dtype != x.dtype:
+        yield f"the dtype must be {x.dtype}"
+
+
+# --- control flow: bodies are Graphs of their own ---------------------------------------------------
+
+
+def _control(node: Node, *args: Node) -> Complaints:
+    head, states, captured = control_args(node)
+    if not 0 < node.attr("states") <= len(args) - (head is not None):
+        yield f"there are no {node.attr('states')} states"
+        return
+    yield from _must(node, (), dtypes.BOOL)
+    if head is not None:
+        kind, what = (dtypes.INT64, "number of trips") if node.op == "for" else (dtypes.BOOL, "predicate")
+        if head.shape or head.dtype != kind:
+            yield f"the {what} must be {kind}[], not {head.dtype}{_text(head.shape)}"
+    if node.op == "for" and any(_names(node.attr("var"), n) for state in states for n in state.shape):
+        yield f"the shape of a state depends on {node.attr('var')}"
+    for body in control_bodies(node):
+        yield from _body(body, (*states, *captured), len(states))
+    if node.op == "while":
+        yield from _test(node.attr("test"))
+
+
+def _body(body: Graph, args: Sequence[Node], states: int) -> Complaints:
+    verify_graph(body)
+    if len(body.inputs) != len(args):
+        yield f"a body takes {len(body.inputs)} arguments and is given {len(args)}"
+        return
+    for k, (spec, arg) in enumerate(zip(body.inputs, args, strict=True)):
+        if spec.dtype != arg.dtype or not _fit(spec.shape, arg.shape):
+            given = f"{arg.dtype}{_text(arg.shape)}"
+            yield f"argument {k} of a body is {spec.dtype}{_text(spec.shape)} and is given {given}"
+        if spec.kind != "array" or not _fit(spec.strides, contiguous_strides(spec.shape)):
+            yield f"argument {k} of a body must be a C-contiguous array"
+    if any(position >= states for position, _ in body.writes):
+        yield "a body writes what is not a state"
+
+
+def _test(test: Graph) -> Complaints:
+    if test.writes:
+        yield "the test writes a state"
+    if len(test.outputs) != 1 or test.outputs[0].alias is not None:
+        yield "the test has one output, its own"
+    elif test.outputs[0].node.shape or test.outputs[0].node.dtype != dtypes.BOOL:
+        yield "the output of the test must be bool[]"
+
+
+def _names(var: str, size: Index) -> bool:
+    return any(isinstance(atom, Symbol) and atom.name == var for atom in atoms(size))
 
 
 def _leaves(tree: object) -> Iterator[object]:
@@ -293,4 +362,8 @@ _RULES: dict[str, tuple[str, int, Rule]] = {
     "matmul": ("", 2, _matmul),
     "extern": ("args function kwargs results", -1, _extern),
     "result": ("k", 1, _result),
+    "scatter": ("axes op", -1, _scatter),
+    "for": ("body states var", -1, _control),
+    "while": ("body states test", -1, _control),
+    "cond": ("orelse states then", -1, _control),
 }

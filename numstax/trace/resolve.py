@@ -21,10 +21,16 @@ def resolved(graph: Graph, shapes: ShapeEnvironment) -> Graph:
 
 
 def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
-    """The graph with every size changed; broadcasts and reshapes that change nothing any more are left out."""
+    """The graph with every size changed, in bodies of control flow too; broadcasts and reshapes that change nothing any
+    more are left out."""
+
+    def leaf(item: object) -> object:
+        if isinstance(item, Index):
+            return change(item)
+        return map_sizes(item, change) if isinstance(item, Graph) else item
 
     def tree(value: Any) -> Any:
-        return map_tree(value, lambda item: change(item) if isinstance(item, Index) else item)
+        return map_tree(value, leaf)
 
     builder, made = Builder(), dict[Node, Node]()
     for node in graph.named():
