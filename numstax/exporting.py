@@ -145,6 +145,11 @@ def _own_positions(traced: Traced) -> list[int]:
 
 
 def _marked_written(inputs: Sequence[Input], traced: Traced) -> tuple[Input, ...]:
+    if traced.draws:
+        raise TraceError(
+            "the function draws from a random generator of this process",
+            remedy="seed one inside it: numpy.random.default_rng(seed)",
+        )
     own = _own_positions(traced)
     written = {position for position, _ in traced.graph.writes}
     if not written <= set(own):

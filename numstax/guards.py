@@ -20,6 +20,7 @@ from numstax import dtypes
 from numstax.ir.graph import InputSpec
 from numstax.size_guards import size_conditions
 from numstax.trace.environment import ShapeEnvironment
+from numstax.trace.host import Ticket
 
 RUNTIME = (float, complex)
 """Python types whose values are given to compiled code; the values of others are part of the key."""
@@ -35,7 +36,7 @@ def key_of(value: Any, static: bool = False, dynamic: bool = False) -> object:
         return static_key(value)
     if kind is np.ndarray:
         return (value.dtype, value.ndim) if dynamic else (value.dtype, value.shape, value.strides)
-    if kind in RUNTIME or isinstance(value, np.generic) or (dynamic and kind is int):
+    if kind in RUNTIME or isinstance(value, np.generic) or kind is np.random.Generator or (dynamic and kind is int):
         return kind
     if isinstance(value, np.ndarray):
         return kind, key_of(value.view(np.ndarray), dynamic=dynamic)
@@ -103,7 +104,12 @@ class Guard:
         """The leaves that are copies."""
         self.kept: list[object] = []
         """Static objects: while they live, no other has their identity."""
-        self.names: dict[str, object] = {"ndarray": np.ndarray, "static_key": static_key, "plain_copy": plain_copy}
+        self.names: dict[str, object] = {
+            "ndarray": np.ndarray,
+            "static_key": static_key,
+            "plain_copy": plain_copy,
+            "Ticket": Ticket,
+        }
         self._call = f"len(args) == {len(args)} and " + (
             f"kwargs.keys() == {set(kwargs)!r}" if kwargs else "not kwargs"
         )
@@ -128,6 +134,10 @@ class Guard:
         if kind in RUNTIME or isinstance(value, np.generic):
             self._type(path, kind)
             return self._leaf(path, value)
+        if kind is np.random.Generator:
+            self._type(path, kind)
+            self._leaf(f"Ticket({path})", value)
+            return value
         if isinstance(value, tuple | list):
             self._type(path, kind)
             self.conditions.append(f"len({path}) == {len(value)}")

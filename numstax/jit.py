@@ -45,6 +45,7 @@ from numstax.records import record
 from numstax.runtime.host import Host
 from numstax.runtime.launch import CannotRunError
 from numstax.trace.environment import ShapeEnvironment
+from numstax.trace.host import Ticket
 from numstax.trace.recorder import contains_traced
 from numstax.trace.tracer import Traced, trace
 
@@ -226,7 +227,8 @@ class Jitted:
         run = f"unflatten(call({arguments}))"
         if overlap:
             run = f"plain(*args, **kwargs) if {overlap} else {run}"
-        enter = guard.enter(run, call=compiled.call, unflatten=traced.unflatten, plain=self.__wrapped__)
+        call = rewinding(compiled.call) if traced.draws else compiled.call
+        enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self.__wrapped__)
         artifact = Artifact(guard, enter, compiled.region, arguments, compiled.source)
         self._log_compile(artifact, seconds, time.perf_counter() - start)
         return artifact
@@ -279,6 +281,22 @@ USER_MISTAKES = (
     UnsupportedDtypeError,
 )
 """Errors that NumPy reports as well, and arguments that are refused: raised whether strict or not."""
+
+
+def rewinding(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled call that draws random numbers: where NumPy has to do it again, it draws the same ones."""
+
+    def run(*arguments: Any) -> Any:
+        generators = [a.generator for a in arguments if type(a) is Ticket]
+        states = [g.bit_generator.state for g in generators]
+        try:
+            return call(*arguments)
+        except CannotRunError:
+            for generator, state in zip(generators, states, strict=True):
+                generator.bit_generator.state = state
+            raise
+
+    return run
 
 
 @functools.cache

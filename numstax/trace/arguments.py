@@ -21,6 +21,7 @@ from numstax.errors import (
     UnsupportedOperationError,
 )
 from numstax.records import record
+from numstax.trace.generators import caller_generator
 from numstax.trace.origin import user_origin
 from numstax.trace.rebind import Rebinder, contains_random
 from numstax.trace.sizes import Condition
@@ -77,10 +78,10 @@ class Arguments:
             return made
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._dataclass(value, name)
+        if isinstance(value, np.random.Generator):
+            return caller_generator(self._rebinder.rec, value, name)
         if contains_random(value):
-            raise SideEffectError(
-                f"argument {name!r} draws random numbers", remedy="draw them outside and pass the array"
-            )
+            raise SideEffectError(f"argument {name!r} draws random numbers", remedy="pass a numpy.random.Generator")
         try:
             return self._rebinder.value(value, name, lambda: value)
         except UnsupportedOperationError:

@@ -6,6 +6,7 @@ The shapes and dtypes of the results are those that the function gives for the v
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,18 @@ from numstax import dtypes
 from numstax.errors import DataDependentError, TraceError, UnsupportedOperationError
 from numstax.ir.graph import Arg, Literal, Node
 from numstax.ir.index import Index, evaluate
+from numstax.ir.values import map_tree
+from numstax.trace import host
 from numstax.trace.array import TracedArray
-from numstax.trace.extern_shapes import SELECTING, result_shapes
+from numstax.trace.extern_shapes import SELECTING, ShapeRule, result_shapes
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Size, size_of
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
+
+
+_NUMBERS = (bool, int, float, complex)
 
 
 def refusal(function: Callable[..., Any], reason: str | None) -> TraceError:
@@ -41,14 +47,16 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def call(
-    rec: Recorder, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], path: str = ""
+    rec: Recorder,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    path: str = "",
+    shapes: ShapeRule | None = None,
 ) -> Any:
-    """Call `function` on example values now, and record the call.  `path` is its dotted name, if it has one."""
+    """Call `function` on example values now, and record the call.  `path` is its dotted name, if it has one;
+    `shapes` says what shapes the results have where those of this call would not do."""
     name = path or name_of(function)
-    if "out" in kwargs:
-        raise UnsupportedOperationError(
-            f"{name}(out=...) cannot be compiled", user_origin(), "assign the result: a[...] = f(x)"
-        )
     arrays: list[Node] = []
     args_tree = tuple(_freeze(rec, a, arrays) for a in args)
     kwargs_tree = tuple((k, _freeze(rec, v, arrays)) for k, v in sorted(kwargs.items()))
@@ -60,24 +68,33 @@ def call(
     except Exception as error:
         error.add_note(f"  at {user_origin()}, in {name}")
         raise
-    parts = result if isinstance(result, tuple) else (result,)
-    if not parts or not all(isinstance(p, np.ndarray | np.generic) and dtypes.is_supported(p.dtype) for p in parts):
-        raise UnsupportedOperationError(f"{name} gives {type(result).__name__}, not arrays", user_origin())
+    found: list[Any] = []
+    map_tree(result, found.append)
+    for part in found:
+        if not isinstance(part, (np.ndarray, np.generic, *_NUMBERS)) or not dtypes.is_supported(np.asarray(part).dtype):
+            raise UnsupportedOperationError(
+                f"{name} gives a {type(part).__name__}, not arrays and numbers", user_origin(), "call it outside"
+            )
+    parts = [np.asarray(part) for part in found]
     plain = not kwargs and len(args) == len(arrays)
-    shapes = result_shapes(rec, function, arrays, plain, parts)
-    results = tuple((shape, p.dtype) for shape, p in zip(shapes, parts, strict=True))
+    sizes = shapes(parts) if shapes else result_shapes(rec, function, arrays, plain, parts)
+    results = tuple((shape, p.dtype) for shape, p in zip(sizes, parts, strict=True))
     reference = _dotted(function, name)
+    if len(parts) != 1 and any(isinstance(p, tuple | list) for p in result):
+        reference, args_tree = _dotted(host.flattened, name_of(host.flattened)), (function, *args_tree)
     node = rec.nodes.make(
         "extern", arrays, results[0][0], results[0][1],
         function=reference, args=args_tree, kwargs=kwargs_tree, results=results,
     )  # fmt: skip
+    rec.remember(node, parts)
     made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
     if plain and function in SELECTING and rec.shapes.mode:
         rec.binders.append(made[0])
-    handles = [rec.fresh(n, isinstance(part, np.generic)) for n, part in zip(made, parts, strict=True)]
-    if not isinstance(result, tuple):
-        return handles[0]
-    return type(result)(*handles) if hasattr(result, "_fields") else tuple(handles)
+    handles = (
+        rec.fresh(n, not isinstance(part, np.ndarray), type(part) if type(part) in _NUMBERS else None)
+        for n, part in zip(made, found, strict=True)
+    )
+    return map_tree(result, lambda part: next(handles))
 
 
 def _dotted(function: Callable[..., Any], name: str) -> Hashable:
@@ -99,6 +116,11 @@ def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
     if isinstance(value, Size | Index):
         size = rec.shapes.resolve(size_of(value))
         return size if size.value is None else size.value
+    if isinstance(value, types.FunctionType) and type(value.__globals__) is not dict:
+        raise UnsupportedOperationError(
+            f"a library function that calls {value.__name__}() back cannot be compiled", user_origin(),
+            "call it outside, with compiled functions if you like",
+        )  # fmt: skip
     try:
         hash(value)
     except TypeError:

@@ -14,7 +14,7 @@ import numpy as np
 
 from numstax.ir.graph import Node
 from numstax.trace import host
-from numstax.trace.sizes import Shape, size_of, total
+from numstax.trace.sizes import Shape, as_shape, size_of, total
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -32,6 +32,23 @@ _KEEPING: dict[Any, int] = {
     np.linalg.solve: 1,
 }
 """Function -> number of the array argument whose shape the results have."""
+
+
+ShapeRule = Callable[[Sequence[np.ndarray]], Sequence[Shape]]
+"""What the results gave, as shapes."""
+
+
+def drawn_shapes(size: Any) -> ShapeRule | None:
+    """The shapes of a draw and what it leaves, where the size is given; None where the arguments decide."""
+    if size is None:
+        return None
+    lead = as_shape(size)
+
+    def rule(results: Sequence[np.ndarray]) -> Sequence[Shape]:
+        sample, rest = results
+        return (*lead, *map(size_of, sample.shape[len(lead) :])), tuple(map(size_of, rest.shape))
+
+    return rule
 
 
 def result_shapes(

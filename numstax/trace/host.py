@@ -1,4 +1,4 @@
-"""Functions that extern nodes call where NumPy itself has only the mutating form: each returns a new array.
+"""Functions that extern nodes call where NumPy itself has only a mutating form, or none that takes arrays alone.
 
 Index keys are plain hashable data here: a slice is ``("slice", start, stop, step)``, Ellipsis and None stand
 for themselves, everything else is an integer or an array.
@@ -6,9 +6,13 @@ for themselves, everything else is an integer or an array.
 
 from __future__ import annotations
 
+import copy
+import ctypes
 from typing import Any
 
 import numpy as np
+
+from numstax.ir.values import map_tree
 
 
 def _key(parts: tuple[Any, ...]) -> Any:
@@ -56,3 +60,71 @@ def where_assign(base: np.ndarray, mask: np.ndarray, values: np.ndarray) -> np.n
     out = base.copy()
     np.putmask(out, mask, values)
     return out
+
+
+def flattened(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """The results of a function that nests them in lists and tuples, one after the other."""
+    found: list[Any] = []
+    map_tree(function(*args, **kwargs), found.append)
+    return tuple(found)
+
+
+# --- random numbers -----------------------------------------------------------------------------------
+
+
+class Ticket(int):
+    """A generator as a number, which compiled code can pass on; it keeps the generator alive."""
+
+    def __new__(cls, generator: np.random.Generator) -> Ticket:
+        self = super().__new__(cls, id(generator))
+        self.generator = generator
+        return self
+
+    generator: np.random.Generator
+
+
+def draw(ticket: int, turn: int, method: str, **words: Any) -> tuple[Any, int]:
+    """A draw from the generator that the ticket leads to, and the number of the next draw."""
+    generator = ctypes.cast(int(ticket), ctypes.py_object).value
+    return _draw(generator, method, words), int(turn) + 1
+
+
+def seeded(seed: Any) -> np.ndarray:
+    """The state of ``numpy.random.default_rng(seed)``."""
+    return _packed(np.random.default_rng(seed))
+
+
+def draw_seeded(state: np.ndarray, method: str, **words: Any) -> tuple[Any, np.ndarray]:
+    """A draw from a generator in this state, and its state afterwards."""
+    bits = np.random.PCG64()
+    inner: Any = {"state": _joined(state[:2]), "inc": _joined(state[2:4])}
+    bits.state = {
+        "bit_generator": "PCG64", "state": inner, "has_uint32": int(state[4]), "uinteger": int(state[5])
+    }  # fmt: skip
+    generator = np.random.Generator(bits)
+    return _draw(generator, method, words), _packed(generator)
+
+
+def _draw(generator: np.random.Generator, method: str, words: dict[str, Any]) -> Any:
+    if method == "shuffle":
+        shuffled = words["x"].copy()
+        generator.shuffle(shuffled, words["axis"])
+        return shuffled
+    return getattr(generator, method)(**words)
+
+
+def _packed(generator: np.random.Generator) -> np.ndarray:
+    """The state as six numbers of 64 bits."""
+    state: Any = generator.bit_generator.state
+    inner, low = state["state"], 2**64 - 1
+    halves = [half for value in (inner["state"], inner["inc"]) for half in (value & low, value >> 64)]
+    return np.array([*halves, state["has_uint32"], state["uinteger"]], np.uint64)
+
+
+def _joined(halves: np.ndarray) -> int:
+    return int(halves[0]) | int(halves[1]) << 64
+
+
+def rehearsal(generator: np.random.Generator) -> np.random.Generator:
+    """A generator that will draw the same numbers, so that tracing leaves the original alone."""
+    return copy.deepcopy(generator)

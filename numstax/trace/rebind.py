@@ -24,7 +24,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
-from numstax.trace import extern, substitutes
+from numstax.trace import extern, generators, host, substitutes
 from numstax.trace.array import TracedArray
 from numstax.trace.captures import MISSING, Captures, Getter, always, item
 from numstax.trace.origin import user_origin
@@ -76,6 +76,10 @@ class Rebinder:
     def _substitute(self, value: Any, name: str, getter: Getter) -> Any:
         if isinstance(value, np.ndarray):
             return self._array(value, name, getter)
+        if isinstance(value, np.random.Generator):
+            handle = generators.caller_generator(self.rec, value, name)
+            self.captures.getters[len(self.rec.inputs) - 1] = lambda: host.Ticket(getter())
+            return handle
         if isinstance(value, types.ModuleType):
             return self._module(value)
         if isinstance(value, type):
@@ -95,6 +99,8 @@ class Rebinder:
             getattr(value, "__wrapped__", None), types.FunctionType
         ):
             return self.function(value.__wrapped__)
+        if (getattr(value, "__module__", None) or "").startswith("numpy.random") and callable(value):
+            return getattr(substitutes.numpy_object(self.rec, "random"), value.__name__)
         if isinstance(value, types.BuiltinFunctionType):
             return self._builtin_function(value)
         if isinstance(value, list | tuple | dict | set | frozenset):

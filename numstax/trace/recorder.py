@@ -16,7 +16,7 @@ from numstax.errors import UnsupportedArgumentError, UnsupportedDtypeError
 from numstax.ir.graph import InputSpec, Node, topological
 from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
-from numstax.trace import elementwise, extern, indexing, ufuncs
+from numstax.trace import elementwise, extern, host, indexing, ufuncs
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.extern_shapes import SELECTING
@@ -48,6 +48,9 @@ class Recorder:
         """Results whose shapes show sizes that depend on data."""
         self.constants: dict[int, tuple[np.ndarray, TracedArray]] = {}
         """Arrays made while tracing that are the same in every call, by id."""
+        self.turn = Storage(self.nodes.constant(0, dtypes.INT64))
+        """How many numbers have been drawn from generators of the caller."""
+        self._rehearsals: list[np.random.Generator] = []
         self._fixed_inputs: set[int] = set()
         self._values: dict[Node, Any] = {}
 
@@ -95,6 +98,16 @@ class Recorder:
                 handle.storage.position = None
             found = self.constants[id(array)] = (array, handle)
         return found[1]
+
+    @property
+    def draws(self) -> bool:
+        """Have numbers been drawn from generators of the caller?"""
+        return self.turn.node.op != "constant"
+
+    def rehearse(self, generator: np.random.Generator) -> int:
+        """The ticket of a generator that draws the same numbers while tracing."""
+        self._rehearsals.append(host.rehearsal(generator))
+        return id(self._rehearsals[-1])
 
     @property
     def constant_inputs(self) -> Mapping[int, np.ndarray]:
@@ -164,6 +177,10 @@ class Recorder:
         evaluate_nodes(topological([node]), self._values, self.examples, self.shapes.values)
         return self._values[node]
 
+    def remember(self, node: Node, results: Sequence[object]) -> None:
+        """What the call of a library function has just given."""
+        self._values[node] = tuple(np.asarray(r) for r in results)
+
     # --- sizes ------------------------------------------------------------------------------------
 
     def size(self, index: Index) -> Any:
@@ -195,7 +212,11 @@ class Recorder:
         sized = self.shapes.mode and function in SELECTING and not kwargs and len(args) == 1
         if not sized and (function in REFUSED or function in DATA_DEPENDENT):
             raise extern.refusal(function, REFUSED.get(function))
-        return extern.call(self, function, args, kwargs)
+        out = kwargs.get("out")
+        if out is None:
+            return extern.call(self, function, args, kwargs)
+        rest = {k: v for k, v in kwargs.items() if k != "out"}
+        return ufuncs.deliver(self, extern.call(self, function, args, rest), out)
 
     def operator(self, op: str, *operands: object) -> Any:
         return ufuncs.operator(self, op, *operands)

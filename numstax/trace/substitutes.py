@@ -17,6 +17,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import SideEffectError
 from numstax.trace.array import TracedArray
+from numstax.trace.generators import TracedGenerator, seeded_generator
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
 from numstax.trace.registry import HANDLERS, REFUSED
@@ -158,16 +159,36 @@ def _refuse_call(what: str) -> Callable[..., Any]:
 class Refused:
     """Stands for a module whose functions have effects or give other values in each call."""
 
-    def __init__(self, name: str, allowed: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str) -> None:
         self.__name__ = name
-        self._allowed = allowed
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._allowed:
-            return getattr(np.random, name)
         raise SideEffectError(
             f"{self.__name__}.{name} inside a traced function", user_origin(), "call it outside and pass the result"
         )
+
+
+class RandomModule:
+    """numpy.random: generators seeded inside the function, no global ones."""
+
+    Generator, RandomState, BitGenerator = np.random.Generator, np.random.RandomState, np.random.BitGenerator
+
+    def __init__(self, rec: Recorder) -> None:
+        self._rec = rec
+
+    def default_rng(self, seed: Any = None) -> TracedGenerator:
+        return seeded_generator(self._rec, seed)
+
+    def __getattr__(self, name: str) -> Any:
+        raise global_state(f"numpy.random.{name}")
+
+
+def global_state(what: str) -> SideEffectError:
+    """Random numbers from a generator that belongs to the process."""
+    return SideEffectError(
+        f"{what} inside a traced function", user_origin(),
+        "pass a numpy.random.Generator (numpy.random.default_rng(...)) as an argument and draw from it",
+    )  # fmt: skip
 
 
 class Grid:
@@ -218,7 +239,7 @@ def numpy_object(rec: Recorder, name: str) -> Any:
         "ogrid": lambda: Grid(rec, sparse=True),
         "r_": lambda: Joiner(rec, columns=False),
         "c_": lambda: Joiner(rec, columns=True),
-        "random": lambda: Refused("numpy.random", ("Generator", "RandomState", "BitGenerator")),
+        "random": lambda: RandomModule(rec),
     }
     return made[name]() if name in made else None
 

@@ -36,6 +36,7 @@ class Traced:
     tree, first : the user's structure of the result; its leaves are the outputs from number `first` on.
     constants : position -> array, the same in every call.
     captured : position -> function that reads a global or closure array again, for each call.
+    draws : random numbers are drawn from generators of the caller.
     holds : says whether everything else that was read from outside still is the same; None: nothing was.
     """
 
@@ -44,6 +45,7 @@ class Traced:
     first: int
     constants: Mapping[int, np.ndarray]
     captured: Mapping[int, Getter]
+    draws: bool
     holds: Callable[[], bool] | None
 
     @property
@@ -98,7 +100,7 @@ def trace(
     asserts, binders = tuple(rec.shapes.asserts), tuple(rec.binders)
     graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, asserts, binders=binders), rec.shapes)
     captures = rebinder.captures
-    return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, captures.guard())
+    return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, rec.draws, captures.guard())
 
 
 def _is_written(storage: Storage) -> bool:
@@ -127,12 +129,13 @@ class Outputs:
         return Leaf(len(self._handles) - 1, value.weak)
 
     def finish(self) -> tuple[list[Output], list[Output]]:
-        """Memory that several returned views share, which the user is not given, and the outputs."""
+        """What the user is not given (the number of draws, memory that several returned views share), and the
+        outputs."""
         groups: dict[int, list[TracedArray]] = {}
         for handle in self._handles:
             if not handle.is_scalar and handle.storage.position is None:
                 groups.setdefault(id(handle.storage), []).append(handle)
-        bases: list[Output] = []
+        bases = [Output(self._rec.turn.node, scalar=True)] if self._rec.draws else []
         shared: dict[int, int] = {}
         for key, handles in groups.items():
             if any(h.views[: len(handles[0].views)] != handles[0].views for h in handles):
