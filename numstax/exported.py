@@ -31,7 +31,7 @@ from numstax.runtime.serial import Json, from_json, to_json
 from numstax.trace.arguments import Branch, Fixed, Leaf, Tree, builder
 from numstax.trace.declared import Dim
 
-FORMAT = 1
+FORMAT = 2
 """Goes up when the files, or the calling convention of the code in them, change."""
 
 TYPES = {

@@ -29,7 +29,7 @@ from numstax.program import Intrinsic, Program
 from numstax.records import record
 from numstax.runtime.load import ObjectCode, processor
 
-FORMAT = "1"
+FORMAT = "2"
 """Goes up when the layout of the files or the calling convention of entries changes."""
 
 _COMMENT = re.compile(r"\s*#.*")

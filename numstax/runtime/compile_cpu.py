@@ -56,7 +56,7 @@ from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Intrinsic, Param, Program
 from numstax.runtime.expand import expand
-from numstax.runtime.load import ObjectCode
+from numstax.runtime.load import ObjectCode, part_symbol
 
 # A fork waits for compiles in progress: the child would inherit their locks, held for ever.  Numba's lock is
 # the outer one; a dying thread frees LLVM objects under llvmlite's lock alone.
@@ -72,6 +72,8 @@ def compile_program(program: Program) -> ObjectCode:
     """Compile for the host processor.  Raises CompileError, which shows the line that does not compile."""
     with global_compiler_lock:
         module, machine, symbol = _module(program)
+        if any(p.kind == "lo" for p in program.params):
+            module.link_in(llvm.parse_assembly(_part(program, symbol, module.get_function(symbol))))
         called = (f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
         return ObjectCode(machine.emit_object(module), symbol, tuple(called))
 
@@ -121,6 +123,39 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     symbol = f"{program.name}_{hashlib.sha256(repr(program).encode()).hexdigest()[:16]}"
     module.get_function(compiled.fndesc.llvm_func_name).name = symbol
     return module, library._codegen._tm, symbol
+
+
+def _part(program: Program, symbol: str, entry: llvm.ValueRef) -> str:
+    """The entry for worker threads, as LLVM's text: it takes the arguments from memory (see `load.part_symbol`)."""
+    _, _, *kinds = types = [str(argument.type) for argument in entry.arguments]
+    names = [
+        {"lo": "%lo", "hi": "%hi", "scratch": "%scratch"}.get(p.kind, "")
+        for p in program.params
+        for _ in range(2 if p.kind == "scalar" and dtypes.kind(p.dtype) == "c" else 1)
+    ]
+    lines, word = [], 0
+    for k, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        if name:
+            continue
+        names[k] = f"%v{k}"
+        lines.append(f"%at{k} = getelementptr i64, ptr %words, i64 {word}")
+        word += 1
+        wide, narrow = ("double", "fptrunc") if kind == "float" else ("i64", "trunc")
+        if kind in ("ptr", "i64", "double"):
+            lines.append(f"%v{k} = load {kind}, ptr %at{k}")
+        else:
+            lines.append(f"%w{k} = load {wide}, ptr %at{k}")
+            lines.append(f"%v{k} = {narrow} {wide} %w{k} to {kind}")
+    passed = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, names, strict=True))
+    return f"""
+declare i32 @"{symbol}"({", ".join(types)})
+define void @"{part_symbol(symbol)}"(ptr %words, i64 %lo, i64 %hi, ptr %scratch) {{
+  %returned = alloca [8 x i64]
+  {chr(10).join(lines)}
+  %code = call i32 @"{symbol}"(ptr %returned, ptr %returned, {passed})
+  ret void
+}}
+"""
 
 
 class _Library(CPUCodeLibrary):

@@ -9,11 +9,13 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass
+from functools import cache
 
 from numstax.hardware import host as this_machine
 from numstax.knobs import Knobs
 from numstax.program import Program
 from numstax.runtime.cache import DiskCache
+from numstax.runtime.dispatch import load_dispatch
 from numstax.runtime.load import Entry, ObjectCode, load
 from numstax.runtime.memory import Pool
 from numstax.runtime.threads import Workers
@@ -32,8 +34,8 @@ class Host:
     def __init__(self, knobs: Knobs) -> None:
         self.parallel_threshold = knobs.parallel_threshold
         self.pool = Pool(knobs.pool_bytes)
-        self.workers = Workers(knobs.threads or this_machine().cores)
         self.cache = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key())
+        self.workers = Workers(knobs.threads or this_machine().cores, cache(lambda: load_dispatch(self.cache)))
         self.counts = Counts()
         self._entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()

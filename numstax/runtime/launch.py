@@ -40,6 +40,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
     With `observe`, the wrapper calls it with the name of each kernel and extern function after it has run.
     """
     source, constants = write(plan, host.parallel_threshold, observe is not None)
+    entries = {program.name: host.entry(program) for program in plan.programs}
     namespace: dict[str, object] = {
         "RET": RETURN_SLOTS[0],
         "EXC": RETURN_SLOTS[1],
@@ -57,7 +58,8 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "CannotRunError": CannotRunError,
         "observe": observe,
         **constants,
-        **{program.name: host.entry(program) for program in plan.programs},
+        **entries,
+        **{f"{name}_part": entry.part for name, entry in entries.items()},  # type: ignore[attr-defined]
     }
     exec(compile(source, f"<numstax {plan.name}>", "exec"), namespace)
     return Launcher(namespace["call"], source)  # type: ignore[arg-type]

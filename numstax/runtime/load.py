@@ -9,7 +9,7 @@ is needed: cached kernels run without importing Numba.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import CompileError
-from numstax.program import Param
+from numstax.program import Param, Program
 from numstax.records import record
 
 Entry = Callable[..., int]
@@ -38,29 +38,56 @@ class ObjectCode:
 
 
 def load(compiled: ObjectCode, params: tuple[Param, ...]) -> Entry:
-    """A callable taking RETURN_SLOTS and then the numbers of each parameter; it releases the GIL.
+    """A callable taking RETURN_SLOTS and then the numbers of each parameter; it releases the GIL.  Its attribute
+    `part` is the address of the entry for worker threads, 0 where there is none.
 
     Raises CompileError when the object cannot be linked in this process.
     """
+    words = [word for param in params for word in _c_types(param)]
+    types = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *words)
+    entry = functions(compiled, {compiled.symbol: types})[compiled.symbol]
+    entry.part = entry.engine.get_function_address(part_symbol(compiled.symbol))  # type: ignore[attr-defined]
+    return entry
+
+
+def part_symbol(symbol: str) -> str:
+    """The entry of a parallel program for worker threads: ``void f(int64 *words, int64 lo, int64 hi, void *scratch)``.
+    The words are the other arguments in order: addresses, sizes and whole numbers as they are, floats as doubles."""
+    return f"{symbol}_part"
+
+
+def functions(compiled: ObjectCode, types: Mapping[str, tuple[Any, ...]]) -> dict[str, Entry]:
+    """Callables by symbol; `types` gives result and parameters.  Each keeps the code mapped."""
     llvm = _llvm()
-    # LLVM ends the process on an undefined symbol, so ask first
+    target = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    # LLVM ends the process on an undefined symbol, so ask first; the first engine makes those of the process known
     missing = [name for name in compiled.externals if not llvm.address_of_symbol(name)]
     if missing:
         raise CompileError(f"compiled code needs functions this process lacks: {', '.join(missing)}")
-    target = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
     try:
         engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
     except RuntimeError as error:
         raise CompileError(f"object code cannot be read: {error}") from error
     engine.finalize_object()
-    address = engine.get_function_address(compiled.symbol)
-    if not address:
-        raise CompileError(f"object code has no entry {compiled.symbol}")
-    words = [word for param in params for word in _c_types(param)]
-    entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *words)(address)
-    entry.engine = engine  # type: ignore[attr-defined]
-    return entry
+    found: dict[str, Entry] = {}
+    for symbol, signature in types.items():
+        address = engine.get_function_address(symbol)
+        if not address:
+            raise CompileError(f"object code has no entry {symbol}")
+        function: Any = ctypes.CFUNCTYPE(*signature)(address)
+        function.engine = engine
+        found[symbol] = function
+    return found
+
+
+def assemble(program: Program) -> ObjectCode:
+    """The code of a program written in LLVM's own language."""
+    llvm = _llvm()
+    module = llvm.parse_assembly(program.text)
+    called = (f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    return ObjectCode(machine.emit_object(module), program.entry, tuple(called))
 
 
 def processor() -> tuple[str, ...]:

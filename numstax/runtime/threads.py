@@ -1,27 +1,28 @@
 """Worker threads: one range of tasks, shared among the caller and the idle workers.
 
 A job is a native function over ``lo <= task < hi``.  The caller takes part; chunks are handed out dynamically.
-Workers are Python threads, since native code runs without the GIL; they sleep in a queue between jobs, start
-on first use, and are started anew in a forked child.  Several threads may run jobs at once.
+Workers are Python threads that stay in native code while jobs come (see `dispatch`) and then wait in a queue; they
+start on first use, and are started anew in a forked child.  Several threads may run jobs at once.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
-import time
 from collections.abc import Callable
-from itertools import count
 from queue import SimpleQueue
 
 import numpy as np
 
+from numstax.runtime.dispatch import JOB_WORDS, SLOT_WORDS, Dispatch
 from numstax.runtime.memory import address_of
-
-Chunk = Callable[[int, int, int], object]
-"""Runs tasks lo <= task < hi; the third argument is the address of scratch memory."""
 
 CHUNKS_PER_WORKER = 4
 """Enough to even out chunks of unequal cost or a worker that wakes late."""
+MOST_WORKERS = 1024
+PATIENCE = 5000
+"""How many pauses a worker waits for a job before it sleeps: 100 to 250 us."""
+ALIGNMENT = 64
 
 _scratch = threading.local()
 
@@ -37,84 +38,55 @@ def scratch_address(nbytes: int) -> int:
     return address + -address % 64
 
 
-class _Job:
-    __slots__ = ("busy", "chunk", "chunks", "done", "finished", "next", "scratch", "step", "tasks")
-
-    def __init__(self, chunk: Chunk, tasks: int, step: int, scratch: int) -> None:
-        self.chunk, self.tasks, self.step, self.scratch = chunk, tasks, step, scratch
-        self.chunks = -(-tasks // step)
-        # next() of a count is one step under the GIL: no two threads get the same number
-        self.next, self.finished = count().__next__, count(1).__next__
-        self.busy: list[None] = []
-        self.done = threading.Lock()
-        self.done.acquire()
-
-    def take_part(self) -> None:
-        """Run chunks until none is left."""
-        scratch = scratch_address(self.scratch)
-        while (k := self.next()) < self.chunks:
-            lo = k * self.step
-            self.chunk(lo, min(lo + self.step, self.tasks), scratch)
-            if self.finished() == self.chunks:
-                self.done.release()
-
-    def serve(self) -> None:
-        """`take_part` in a worker."""
-        self.busy.append(None)
-        try:
-            self.take_part()
-        finally:
-            self.busy.pop()
-
-    def abandon(self) -> None:
-        """Hand out no more chunks, and return when no worker runs one."""
-        while self.next() < self.chunks:
-            pass
-        while self.busy:
-            time.sleep(1e-4)
-
-
 class Workers:
     """At most `limit` threads, the caller included, work on one job."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, dispatch: Callable[[], Dispatch]) -> None:
         self.limit = limit
+        self._dispatch = dispatch
         self.after_fork()
 
     def after_fork(self) -> None:
         """Forget all workers: a forked child has none of its parent's threads."""
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._started = 0
+        self._slots = (ctypes.c_int64 * (SLOT_WORDS * MOST_WORKERS))()
+        self._wake: list[SimpleQueue[None]] = []
         self._lock = threading.Lock()
 
-    def parallel_for(self, chunk: Chunk, tasks: int, grain: int = 1, scratch: int = 0) -> None:
-        """Run `chunk` over all tasks, at least `grain` at a time; `scratch` bytes are private to each thread."""
-        limit = min(self.limit, -(-tasks // max(grain, 1)))
-        if limit <= 1:
-            chunk(0, tasks, scratch_address(scratch))
-            return
-        if self._started < limit - 1:
-            self._start(limit - 1)
-        step = max(grain, -(-tasks // (limit * CHUNKS_PER_WORKER)))
-        job = _Job(chunk, tasks, step, scratch)
-        for _ in range(limit - 1):
-            self._jobs.put(job)
+    def parallel_for(self, part: int, words: bytes, tasks: int, grain: int = 1, scratch: int = 0) -> None:
+        """Run the native function at `part` over all tasks, at least `grain` at a time; `scratch` bytes are private to
+        each thread.  `words` are the arguments (see `load.part_symbol`)."""
+        threads = max(min(self.limit, -(-tasks // max(grain, 1)), MOST_WORKERS), 1)
+        helpers = threads - 1
+        if len(self._wake) < helpers:
+            self._start(helpers)
+        step = max(grain, -(-tasks // (threads * CHUNKS_PER_WORKER))) if helpers else tasks
+        stride = -(-scratch // ALIGNMENT) * ALIGNMENT
+        memory = scratch_address(stride * threads)
+        dispatch, slots, wake = self._dispatch(), self._slots, self._wake
+        job = (ctypes.c_int64 * (JOB_WORDS + helpers))()
         try:
-            job.take_part()
-            job.done.acquire()
+            for k in range(dispatch.post(slots, helpers, job, part, words, tasks, step, memory, stride)):
+                wake[job[JOB_WORDS + k]].put(None)
         except BaseException:
-            # an interrupt: the arrays must outlive the chunks still running
-            job.abandon()
+            # an interrupt: a worker that has a job and sleeps on would not be woken again
+            for sleeper in wake:
+                sleeper.put(None)
             raise
+        finally:
+            # workers may have begun
+            dispatch.work(slots, helpers, job)
 
     def _start(self, wanted: int) -> None:
+        serve = self._dispatch().serve
         with self._lock:
-            while self._started < wanted:
-                thread = threading.Thread(target=_serve, args=(self._jobs,), name="numstax", daemon=True)
-                thread.start()
-                self._started += 1
+            while len(self._wake) < wanted:
+                wake: SimpleQueue[None] = SimpleQueue()
+                arguments = (serve, self._slots, len(self._wake), wake)
+                threading.Thread(target=_serve, args=arguments, name="numstax", daemon=True).start()
+                self._wake.append(wake)
 
 
-def _serve(jobs: SimpleQueue[_Job]) -> None:
+def _serve(serve: Callable[..., int], slots: ctypes.Array, index: int, wake: SimpleQueue[None]) -> None:
     while True:
-        jobs.get().serve()
+        serve(slots, index, PATIENCE)
+        wake.get()

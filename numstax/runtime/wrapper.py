@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import keyword
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -178,27 +179,26 @@ class _Writer:
         )
         has_status = any(p.kind == "status" for p in program.params)
 
-        def spelled(lo: str, hi: str, scratch_at: str) -> str:
-            special = {"lo": lo, "hi": hi, "scratch": scratch_at, "status": "address(status)"}
-            words = (special.get(p.kind) or self._word(p, values[p.name]) for p in program.params)
-            return f"{program.name}({', '.join(('RET', 'EXC', *words))})"
-
         if has_status:
             yield "status[0] = 0"
-        alone = spelled("0", tasks, "0" if constant(scratch) == 0 else f"scratch_address({scratch})")
+        memory = "0" if constant(scratch) == 0 else f"scratch_address({scratch})"
+        special = {"lo": "0", "hi": tasks, "scratch": memory, "status": "address(status)"}
+        arguments = (special.get(p.kind) or self._word(p, values[p.name]) for p in program.params)
+        alone = f"{program.name}({', '.join(('RET', 'EXC', *arguments))})"
         known = [constant(e) for e in (tasks, work, grain)]
         if not program.tasks or (None not in known and (known[1] < self.threshold or known[0] <= known[2])):  # type: ignore[operator]
             yield alone
         else:
-            indent = ""
+            kept = [p for p in program.params if p.kind not in ("lo", "hi", "scratch")]
+            words = ", ".join("address(status)" if p.kind == "status" else self._word(p, values[p.name]) for p in kept)
+            self.constants[f"{program.name}_words"] = struct.Struct("".join(map(_format, kept))).pack
+            shared = f"parallel({program.name}_part, {program.name}_words({words}), {tasks}, {grain}, {scratch})"
             if known[1] is None:
                 yield f"if {work} < {self.threshold}:"
                 yield f"    {alone}"
                 yield "else:"
-                indent = "    "
-            yield f"{indent}def chunk(lo, hi, scratch):"
-            yield f"{indent}    {spelled('lo', 'hi', 'scratch')}"
-            yield f"{indent}parallel(chunk, {tasks}, {grain}, {scratch})"
+                shared = f"    {shared}"
+            yield shared
         if has_status:
             yield f"check_status(status, {step.checks!r})"
 
@@ -282,6 +282,15 @@ def _name(step: Call | ExternCall | ControlStep) -> str:
     if isinstance(step, ControlStep):
         return step.kind
     return step.program if isinstance(step, Call) else step.function
+
+
+def _format(param: Param) -> str:
+    """How `struct` spells an argument among the words of a part (see `load.part_symbol`)."""
+    if param.kind != "scalar":
+        return "q"
+    assert param.dtype is not None
+    kind = dtypes.storage(param.dtype).kind
+    return {"c": "dd", "f": "d", "i": "q"}.get(kind, "Q")
 
 
 _RELATIONS = {"eq": "==", "le": "<="}

@@ -126,7 +126,7 @@ def test_big_sizes_are_shared_out(name: str, hints: tuple[int, int], monkeypatch
     graph = g.graph(outputs[name]())
     jobs: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        host().workers, "parallel_for", lambda chunk, tasks, grain, scratch: jobs.append((tasks, grain))
+        host().workers, "parallel_for", lambda part, words, tasks, grain, scratch: jobs.append((tasks, grain))
     )
     _, call = compiled(graph, replace(KNOBS, parallel_threshold=1 << 15))
     call(*(np.zeros((2048, 2048), "f4") if len(s.shape) == 2 else np.zeros(2048, "f4") for s in graph.inputs))

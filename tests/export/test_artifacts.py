@@ -14,6 +14,7 @@ import pytest
 
 import numstax
 from numstax.errors import ArtifactError, SizeError
+from numstax.exported import FORMAT
 from numstax.runtime import artifact
 from numstax.runtime.host import Host
 from numstax.runtime.serial import from_json, to_json
@@ -106,7 +107,7 @@ def test_what_the_directory_holds(saved: Path) -> None:
         p.removesuffix(".o") for p in names if p.endswith(".o")
     }
     assert (saved / "graph.txt").read_text().startswith("graph\nsymbol n ")
-    assert json.loads((saved / "artifact.json").read_text())["format"] == 1
+    assert json.loads((saved / "artifact.json").read_text())["format"] == FORMAT
     assert subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=saved).returncode == 0
 
 

@@ -1,0 +1,217 @@
+"""How threads hand each other tasks: three native functions, so that nobody waits for Python's lock.
+
+Enters: a disk cache.  Leaves: a `Dispatch`.  Waking a sleeping thread takes 30 to 60 us, and so does passing Python's
+lock to it; a worker that finished a job therefore looks out for the next one for a while before it sleeps, and starts
+on it in less than one.
+
+Every worker has a slot, 64 bytes apart; its first word is 0 (asleep), 1 (awake), the address of a job (posted), or that
+plus one (at work).  A worker that sleeps when a job is posted has to be woken; it may find the job withdrawn.
+A job is `JOB_WORDS` words and one for each worker: function, words, tasks, step, next task, scratch, bytes of scratch
+for each thread, and then the numbers of the workers to wake.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from typing import Any
+
+from numstax.program import Program
+from numstax.records import record
+from numstax.runtime.cache import DiskCache
+from numstax.runtime.load import assemble, functions
+
+JOB_WORDS = 7
+SLOT_WORDS = 8
+
+_TEXT = """
+declare i32 @sched_yield()
+declare i64 @llvm.smin.i64(i64, i64)
+
+define internal void @take_part(ptr %job, i64 %thread) {
+entry:
+  %function = load ptr, ptr %job
+  %words.at = getelementptr i64, ptr %job, i64 1
+  %words = load ptr, ptr %words.at
+  %tasks.at = getelementptr i64, ptr %job, i64 2
+  %tasks = load i64, ptr %tasks.at
+  %step.at = getelementptr i64, ptr %job, i64 3
+  %step = load i64, ptr %step.at
+  %next = getelementptr i64, ptr %job, i64 4
+  %scratch.at = getelementptr i64, ptr %job, i64 5
+  %scratches = load ptr, ptr %scratch.at
+  %stride.at = getelementptr i64, ptr %job, i64 6
+  %stride = load i64, ptr %stride.at
+  %offset = mul i64 %thread, %stride
+  %scratch = getelementptr i8, ptr %scratches, i64 %offset
+  br label %loop
+loop:
+  %lo = atomicrmw add ptr %next, i64 %step monotonic
+  %left = icmp slt i64 %lo, %tasks
+  br i1 %left, label %run, label %done
+run:
+  %end = add i64 %lo, %step
+  %hi = call i64 @llvm.smin.i64(i64 %end, i64 %tasks)
+  call void %function(ptr %words, i64 %lo, i64 %hi, ptr %scratch)
+  br label %loop
+done:
+  ret void
+}
+
+define i64 @post(ptr %slots, i64 %count, ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step,
+                 ptr %scratches, i64 %stride) {
+entry:
+  store ptr %function, ptr %job
+  %words.at = getelementptr i64, ptr %job, i64 1
+  store ptr %words, ptr %words.at
+  %tasks.at = getelementptr i64, ptr %job, i64 2
+  store i64 %tasks, ptr %tasks.at
+  %step.at = getelementptr i64, ptr %job, i64 3
+  store i64 %step, ptr %step.at
+  %next = getelementptr i64, ptr %job, i64 4
+  store i64 0, ptr %next
+  %scratch.at = getelementptr i64, ptr %job, i64 5
+  store ptr %scratches, ptr %scratch.at
+  %stride.at = getelementptr i64, ptr %job, i64 6
+  store i64 %stride, ptr %stride.at
+  %asleep = getelementptr i64, ptr %job, i64 7
+  %posted = ptrtoint ptr %job to i64
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%k.next, %counted]
+  %n = phi i64 [0, %entry], [%n.next, %counted]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %try, label %done
+try:
+  %slot = getelementptr [8 x i64], ptr %slots, i64 %k
+  %first = cmpxchg ptr %slot, i64 1, i64 %posted acq_rel monotonic
+  %awake = extractvalue {i64, i1} %first, 1
+  br i1 %awake, label %counted, label %sleeping
+sleeping:
+  %second = cmpxchg ptr %slot, i64 0, i64 %posted acq_rel monotonic
+  %slept = extractvalue {i64, i1} %second, 1
+  br i1 %slept, label %note, label %counted
+note:
+  %place = getelementptr i64, ptr %asleep, i64 %n
+  store i64 %k, ptr %place
+  %n.more = add i64 %n, 1
+  br label %counted
+counted:
+  %n.next = phi i64 [%n, %try], [%n, %sleeping], [%n.more, %note]
+  %k.next = add i64 %k, 1
+  br label %loop
+done:
+  ret i64 %n
+}
+
+define void @work(ptr %slots, i64 %count, ptr %job) {
+entry:
+  call void @take_part(ptr %job, i64 0)
+  %posted = ptrtoint ptr %job to i64
+  %busy = add i64 %posted, 1
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%k.next, %next]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %withdraw, label %done
+withdraw:
+  %slot = getelementptr [8 x i64], ptr %slots, i64 %k
+  %tried = cmpxchg ptr %slot, i64 %posted, i64 1 acq_rel acquire
+  br label %look
+look:
+  %pauses = phi i64 [1, %withdraw], [%pauses.next, %wait], [%pauses.next, %yield]
+  %now = load atomic i64, ptr %slot acquire, align 8
+  %same = icmp eq i64 %now, %busy
+  br i1 %same, label %wait, label %next
+wait:
+  PAUSE
+  %pauses.next = add i64 %pauses, 1
+  %some = and i64 %pauses, 1023
+  %long = icmp eq i64 %some, 0
+  br i1 %long, label %yield, label %look
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %look
+next:
+  %k.next = add i64 %k, 1
+  br label %loop
+done:
+  ret void
+}
+
+define void @serve(ptr %slots, i64 %index, i64 %patience) {
+entry:
+  %slot = getelementptr [8 x i64], ptr %slots, i64 %index
+  %thread = add i64 %index, 1
+  %woke = cmpxchg ptr %slot, i64 0, i64 1 acq_rel monotonic
+  br label %look
+look:
+  %k = phi i64 [0, %entry], [0, %taken], [0, %stay], [%k.next, %wait]
+  %now = load atomic i64, ptr %slot acquire, align 8
+  %idle = icmp eq i64 %now, 1
+  br i1 %idle, label %count, label %take
+take:
+  %busy = add i64 %now, 1
+  %tried = cmpxchg ptr %slot, i64 %now, i64 %busy acq_rel monotonic
+  %took = extractvalue {i64, i1} %tried, 1
+  br i1 %took, label %run, label %taken
+run:
+  %job = inttoptr i64 %now to ptr
+  call void @take_part(ptr %job, i64 %thread)
+  store atomic i64 1, ptr %slot release, align 8
+  br label %taken
+taken:
+  br label %look
+count:
+  %k.next = add i64 %k, 1
+  %patient = icmp slt i64 %k.next, %patience
+  br i1 %patient, label %wait, label %leave
+wait:
+  PAUSE
+  br label %look
+leave:
+  %left = cmpxchg ptr %slot, i64 1, i64 0 acq_rel monotonic
+  %gone = extractvalue {i64, i1} %left, 1
+  br i1 %gone, label %done, label %stay
+stay:
+  br label %look
+done:
+  ret void
+}
+"""
+_PAUSES = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+"""What tells a processor that a loop waits."""
+
+
+def _program() -> Program:
+    declaration, pause = _PAUSES.get(os.uname().machine, ("", "fence seq_cst"))
+    return Program("dispatch", "llvm", declaration + _TEXT.replace("PAUSE", pause), "work", ())
+
+
+@record
+class Dispatch:
+    """The functions, which release Python's lock.
+
+    post : (slots, count, job, function, words, tasks, step, scratch, bytes of scratch for each thread) -> how many of
+        the `count` first workers are to be woken; what they are to do is in their slots.
+    work : (slots, count, job): take part in the job until no task is left and no worker is at it.
+    serve : (slots, worker, patience): do jobs until none came during so many pauses.
+    """
+
+    post: Callable[..., int]
+    work: Callable[..., int]
+    serve: Callable[..., int]
+
+
+def load_dispatch(cache: DiskCache) -> Dispatch:
+    """Raises CompileError."""
+    program = _program()
+    code = cache.get(program, cache.key(program), assemble)
+    at: Any = ctypes.c_void_p
+    n = ctypes.c_int64
+    types = {"post": (n, at, n, at, at, at, n, n, at, n), "work": (None, at, n, at), "serve": (None, at, n, n)}
+    return Dispatch(**functions(code, types))
