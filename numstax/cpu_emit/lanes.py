@@ -16,7 +16,7 @@ from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
 from numstax.cpu_emit.text import factor
 from numstax.ir.index import ONE, Index, Var, as_index, divides, hint, less, product
-from numstax.ir.loops import Loop, Reduce, Scan, Store
+from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 
 JAM = 4
 LONGEST_JAMMED = 8
@@ -200,8 +200,8 @@ class _LaneLoops:
             return
         remaining = iter(columns)
         for effect in bodies[0].loop.effects:
-            if isinstance(effect, Store):
-                bodies[0].print_store(effect)
+            if isinstance(effect, Store | Accumulate):
+                bodies[0].print_write(effect)
             else:
                 next(remaining).update(bodies[0])
 

@@ -18,7 +18,8 @@ from numstax.cpu_emit.text import Text, factor
 from numstax.cpu_emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
-from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.ops import resolve
 from numstax.records import record
 from numstax.tiles.cpu import access
 
@@ -348,6 +349,27 @@ class BodyText:
         for effect in self.loop.effects:
             if isinstance(effect, Store):
                 self.print_store(effect)
+
+    def print_write(self, effect: Store | Accumulate) -> None:
+        if isinstance(effect, Store):
+            self.print_store(effect)
+        else:
+            self._print_accumulate(effect)
+
+    def _print_accumulate(self, effect: Accumulate) -> None:
+        text, offset = self.kernel.text, self.offset(effect.offset)
+        new = cast(self.value(effect.value), self.dtype(effect.value), effect.dtype)
+        if effect.op != "set":
+            if not (offset.isidentifier() or offset.isdigit()):
+                offset = text.assign("b", offset)
+            wanted, result = resolve(effect.op, (effect.dtype, effect.dtype))
+            old = text.assign("v", self.kernel.load(effect.buffer, offset))
+            args = tuple(cast(x, effect.dtype, dtype) for x, dtype in zip((old, new), wanted, strict=True))
+            spelled = spell(effect.op, wanted, result, args, text.fresh("t"))
+            for line in spelled.statements:
+                text.line(line)
+            new = cast(text.assign("v", spelled.expression), result, effect.dtype)
+        self.kernel.store(effect.buffer, offset, new)
 
     def print_store(self, effect: Store) -> None:
         offset, value = self.offset(effect.offset), self.value(effect.value)

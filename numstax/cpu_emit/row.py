@@ -17,7 +17,7 @@ from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
 from numstax.cpu_emit.values import cast
 from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, product
-from numstax.ir.loops import Loop, Reduce, Scan, Store
+from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 
 
 def print_rows(kernel: KernelText, parallel: bool) -> Index:
@@ -172,8 +172,8 @@ class _RowLoop:
         for copy in self.copies:
             reductions, carries = iter(copy.reductions), iter(copy.carries)
             for effect in self.loop.effects:
-                if isinstance(effect, Store):
-                    copy.body.print_store(effect)
+                if isinstance(effect, Store | Accumulate):
+                    copy.body.print_write(effect)
                 elif isinstance(effect, Reduce):
                     next(reductions).update(copy.body)
                 else:

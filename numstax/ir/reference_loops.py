@@ -31,7 +31,7 @@ from numstax.ir.loops import (
     Schedule,
     Store,
 )
-from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity
+from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity, resolve
 from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
 from numstax.records import record
 
@@ -311,14 +311,11 @@ class _LoopRun:
         at = self.full(self.index(effect.offset))
         memory.check(at, f"accumulate {effect.buffer}[{effect.offset}]")
         points = self._points(at)
-        if np.unique(points, axis=0).shape[0] > np.unique(points[:, -1]).size:
+        if memory.buffer.kind != "local" and np.unique(points, axis=0).shape[0] > np.unique(points[:, -1]).size:
             raise VerifyError(f"accumulate {effect.buffer}[{effect.offset}]: different outer points meet")
-        flat = memory.flat[0]
-        for k, new in zip(at.ravel() - memory.low, value.ravel(), strict=True):
-            if effect.op == "set":
-                flat[k] = new
-            else:
-                flat[k] = cast(np.asarray(ELEMENTWISE[effect.op].reference(flat[k], new)), effect.dtype)
+        rows = self.full(self.rows(memory, at.ndim))
+        for row, k, new in zip(rows.ravel(), at.ravel() - memory.low, value.ravel(), strict=True):
+            memory.flat[row, k] = _combined(effect, memory.flat[row, k], new)
 
     def _points(self, at: Array) -> Array:
         """For each access the number of its outer point, and the element."""
@@ -355,3 +352,11 @@ class _LoopRun:
         if default is None:
             raise VerifyError(f"Reduce {effect.op} to {effect.buffer} has no position")
         return self.index(default)
+
+
+def _combined(effect: Accumulate, old: Any, new: Any) -> Any:
+    if effect.op == "set":
+        return new
+    wanted, _ = resolve(effect.op, (effect.dtype, effect.dtype))
+    operands = (cast(np.asarray(x), dtype) for x, dtype in zip((old, new), wanted, strict=True))
+    return cast(np.asarray(ELEMENTWISE[effect.op].reference(*operands)), effect.dtype)

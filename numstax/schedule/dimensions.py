@@ -28,7 +28,7 @@ from numstax.ir.index import (
     product,
     stride_of,
 )
-from numstax.ir.loops import Loop, Scan
+from numstax.ir.loops import Accumulate, Loop, Scan
 from numstax.schedule.rewrite import Fresh, indices, substitute_vars
 
 Variables = tuple[Var, ...]
@@ -102,7 +102,7 @@ def _scans(loop: Loop) -> bool:
 
 def _ordered(loop: Loop, itemsize: Mapping[str, int]) -> Variables:
     """The inner variables, the one with the longest steps through memory first."""
-    if len(loop.inner) < 2 or _scans(loop):
+    if len(loop.inner) < 2 or any(isinstance(e, Scan | Accumulate) for e in loop.effects):
         return loop.inner
     votes = dict.fromkeys(loop.inner, 0)
     for name, offset in set(loop.loads()):

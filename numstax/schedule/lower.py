@@ -17,6 +17,7 @@ from numstax.ir.ops import VIEWS, identity
 from numstax.schedule.control import write_control
 from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.rotation import Lowered
+from numstax.schedule.scatters import write_scatter
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import copy_of, elements, storage, targets
 from numstax.schedule.updates import write_update
@@ -77,6 +78,8 @@ class _Lowering:
             self.sites.units[root], self.sites.places[root] = [], self.sites.new(root, self.names.get(root))
         elif root.op == "update":
             write_update(root, self.sites, self.over, self.names.get(root))
+        elif root.op == "scatter":
+            write_scatter(root, self.sites, self.over, self.names.get(root))
         elif not self._in_place(root):
             self._fresh(root)
 

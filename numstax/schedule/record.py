@@ -53,6 +53,9 @@ class Recorder:
         args = (entry,) if mask is None else (entry, mask)
         return self.add(Instr("wrap", args, dtypes.INT64, extent, origin))
 
+    def cast(self, entry: int, dtype: np.dtype, origin: Origin | None = None) -> int:
+        return entry if self.dtype(entry) == dtype else self.op("cast", (entry,), dtype, origin)
+
     def dtype(self, entry: int) -> np.dtype:
         return self._instrs[entry].dtype
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from numstax import dtypes
+from numstax.errors import Origin
 from numstax.ir.graph import Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, Ref, as_index, less
 from numstax.ir.ops import ELEMENTWISE, VIEWS
@@ -102,15 +103,14 @@ class Values:
         axes: Any = node.attr("axes")
         position: list[Index | None] = [None] * x.ndim
         for axis, r in zip(axes, requests, strict=True):
-            position[axis] = self._wrapped(self._known[r], x.shape[axis], mask, node)
+            position[axis] = self.position(self._known[r], x.shape[axis], mask, node.origin)
         rest = iter(index[rank:])
         return [*requests, (x, tuple(next(rest) if p is None else p for p in position), mask)]
 
-    def _wrapped(self, entry: int, extent: Index, mask: int | None, node: Node) -> Index:
-        recorder = self._recorder
-        if recorder.dtype(entry) != dtypes.INT64:
-            entry = recorder.op("cast", (entry,), dtypes.INT64, node.origin)
-        return as_index(Ref(recorder.wrap(entry, extent, mask, node.origin), extent))
+    def position(self, entry: int, extent: Index, mask: int | None, origin: Origin | None) -> Index:
+        """A recorded user's index as a position on an axis."""
+        entry = self._recorder.cast(entry, dtypes.INT64, origin)
+        return as_index(Ref(self._recorder.wrap(entry, extent, mask, origin), extent))
 
     # --- update: a select between the new value and the base -----------------------------------------
 

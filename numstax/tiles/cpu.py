@@ -19,7 +19,7 @@ from dataclasses import replace
 from numstax.hardware import STRIP, Hardware, host
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
-from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling, in_bodies
+from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling, in_bodies
 from numstax.ir.ops import ELEMENTWISE
 
 FLAT = 4096
@@ -49,6 +49,8 @@ def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
     if all(not loop.inner for loop in kernel.loops):
         return _pointwise(kernel, machine)
     column, score = _best(kernel.outer, kernel.loops)
+    if any(isinstance(e, Accumulate) for loop in kernel.loops for e in loop.effects):
+        return Tiling(vector=column, block=_column_block(kernel, column, machine), form="column")
     iterating = [loop for loop in kernel.loops if loop.inner]
     along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in iterating)
     if sum(_unit_strides(loop, column) for loop in iterating) < along_rows:
