@@ -82,12 +82,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--name", help="record the results as bench/results/NAME.json")
     options = parser.parse_args(argv)
     timing.clean_environment(options.threads)
-    rows = [measure(name, options.repeats) for name in options.only]
     kinds = ("cold", "warm", "before_numba")
-    timing.print_table(
-        ["function", "cold s", "warm s", "before Numba s"],
-        [[r["function"], *(f"{r[k]:.3f}" for k in kinds)] for r in rows],
-    )
+    rows = []
+    for name in options.only:
+        row = measure(name, options.repeats)
+        rows.append(row)
+        print(f"{name:20} " + "  ".join(f"{kind} {row[kind]:.3f} s" for kind in kinds), flush=True)
     one = [r for r in rows if r["function"] != "region"]
     print("\nmedians: " + ", ".join(f"{k} {statistics.median(r[k] for r in one):.3f} s" for k in kinds if one))
     if options.name:
