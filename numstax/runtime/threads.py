@@ -17,8 +17,9 @@ import numpy as np
 from numstax.runtime.dispatch import JOB_WORDS, SLOT_WORDS, Dispatch
 from numstax.runtime.memory import address_of
 
-CHUNKS_PER_WORKER = 4
-"""Enough to even out chunks of unequal cost or a worker that wakes late."""
+CHUNKS_PER_WORKER = 16
+"""Enough to even out chunks of unequal cost or a worker that wakes late; and threads that work close to each other in
+memory are a little faster."""
 MOST_WORKERS = 1024
 PATIENCE = 5000
 """How many pauses a worker waits for a job before it sleeps: 100 to 250 us."""
