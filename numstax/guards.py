@@ -20,7 +20,7 @@ from numstax import dtypes
 from numstax.ir.graph import InputSpec
 from numstax.size_guards import size_conditions
 from numstax.trace.environment import ShapeEnvironment
-from numstax.trace.host import Ticket
+from numstax.trace.host import Ticket, is_generator
 
 RUNTIME = (float, complex)
 """Python types whose values are given to compiled code; the values of others are part of the key."""
@@ -36,7 +36,7 @@ def key_of(value: Any, static: bool = False, dynamic: bool = False) -> object:
         return static_key(value)
     if kind is np.ndarray:
         return (value.dtype, value.ndim) if dynamic else (value.dtype, value.shape, value.strides)
-    if kind in RUNTIME or isinstance(value, np.generic) or kind is np.random.Generator or (dynamic and kind is int):
+    if kind in RUNTIME or isinstance(value, np.generic) or is_generator(value) or (dynamic and kind is int):
         return kind
     if isinstance(value, np.ndarray):
         return kind, key_of(value.view(np.ndarray), dynamic=dynamic)
@@ -134,7 +134,7 @@ class Guard:
         if kind in RUNTIME or isinstance(value, np.generic):
             self._type(path, kind)
             return self._leaf(path, value)
-        if kind is np.random.Generator:
+        if is_generator(value):
             self._type(path, kind)
             self._leaf(f"Ticket({path})", value)
             return value

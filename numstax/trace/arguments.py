@@ -22,8 +22,9 @@ from numstax.errors import (
 )
 from numstax.records import record
 from numstax.trace.generators import caller_generator
+from numstax.trace.host import draws_numbers, is_generator
 from numstax.trace.origin import user_origin
-from numstax.trace.rebind import Rebinder, contains_random
+from numstax.trace.rebind import Rebinder
 from numstax.trace.sizes import Condition
 
 _ARRAYS = (np.ndarray, np.memmap)
@@ -78,9 +79,9 @@ class Arguments:
             return made
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._dataclass(value, name)
-        if isinstance(value, np.random.Generator):
+        if is_generator(value):
             return caller_generator(self._rebinder.rec, value, name)
-        if contains_random(value):
+        if draws_numbers(value):
             raise SideEffectError(f"argument {name!r} draws random numbers", remedy="pass a numpy.random.Generator")
         try:
             return self._rebinder.value(value, name, lambda: value)

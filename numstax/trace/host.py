@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import ctypes
-from typing import Any
+import sys
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -70,6 +71,21 @@ def flattened(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
 
 # --- random numbers -----------------------------------------------------------------------------------
+
+
+def is_generator(value: object) -> TypeGuard[np.random.Generator]:
+    """Is this a ``numpy.random.Generator``?  `numpy.random`, which takes 10 ms, is not imported to know."""
+    return _is_random(value, "Generator")
+
+
+def draws_numbers(value: object) -> bool:
+    """Is this a generator of any kind?"""
+    return _is_random(value, "Generator", "RandomState", "BitGenerator")
+
+
+def _is_random(value: object, *kinds: str) -> bool:
+    module = sys.modules.get("numpy.random")
+    return isinstance(value, tuple(getattr(module, kind) for kind in kinds if hasattr(module, kind)))
 
 
 class Ticket(int):

@@ -76,7 +76,7 @@ class Rebinder:
     def _substitute(self, value: Any, name: str, getter: Getter) -> Any:
         if isinstance(value, np.ndarray):
             return self._array(value, name, getter)
-        if isinstance(value, np.random.Generator):
+        if host.is_generator(value):
             handle = generators.caller_generator(self.rec, value, name)
             self.captures.getters[len(self.rec.inputs) - 1] = lambda: host.Ticket(getter())
             return handle
@@ -108,7 +108,7 @@ class Rebinder:
         if _root(type(value).__module__) in _LIBRARIES:
             if substitutes.needs_stand_in(value):
                 return substitutes.numpy_function(self.rec, value)
-            if callable(value) and not contains_random(value):
+            if callable(value) and not host.draws_numbers(value):
                 return value
         if callable(value) and type(value).__module__ == "functools":
             return value
@@ -285,7 +285,7 @@ class Rebinder:
         """A copy of a user's object whose attributes are read, and watched, one by one."""
         cls = type(value)
         own = getattr(value, "__dict__", None)
-        if own is None or type(cls) is not type or hasattr(cls, "__getattr__") or contains_random(value):
+        if own is None or type(cls) is not type or hasattr(cls, "__getattr__") or host.draws_numbers(value):
             raise UnsupportedOperationError(
                 f"{name!r} of type {cls.__module__}.{cls.__name__} cannot be compiled", user_origin(),
                 "pass what is needed of it as arguments",
@@ -384,10 +384,6 @@ class ModuleView:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise SideEffectError(f"{self._module.__name__}.{name} is assigned inside a traced function", user_origin())
-
-
-def contains_random(value: object) -> bool:
-    return isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator)
 
 
 def _is_impure(module: str) -> bool:

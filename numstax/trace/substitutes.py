@@ -171,8 +171,6 @@ class Refused:
 class RandomModule:
     """numpy.random: generators seeded inside the function, no global ones."""
 
-    Generator, RandomState, BitGenerator = np.random.Generator, np.random.RandomState, np.random.BitGenerator
-
     def __init__(self, rec: Recorder) -> None:
         self._rec = rec
 
@@ -180,6 +178,8 @@ class RandomModule:
         return seeded_generator(self._rec, seed)
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("Generator", "RandomState", "BitGenerator"):
+            return getattr(np.random, name)
         raise global_state(f"numpy.random.{name}")
 
 
