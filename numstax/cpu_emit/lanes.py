@@ -117,8 +117,7 @@ class _LaneLoops:
         return 1 if tiling.form != "pointwise" or known else tiling.unroll
 
     def _pass(self, loops: Sequence[Loop], axes: Sequence[Axis]) -> None:
-        written = frozenset().union(*(loop.writes() for loop in loops))
-        bodies = [BodyText(self.kernel, loop, axes, written) for loop in loops]
+        bodies = [BodyText(self.kernel, loop, axes, loops) for loop in loops]
         with ExitStack() as stack:
             for depth, axis in enumerate(axes):
                 for body in bodies:

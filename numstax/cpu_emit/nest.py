@@ -20,6 +20,7 @@ from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
 from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
 from numstax.ir.ops import resolve
+from numstax.ir.overlap import apart
 from numstax.records import record
 from numstax.tiles.cpu import access
 
@@ -110,21 +111,22 @@ class KernelText:
 
 class BodyText:
     """The body of one Loop inside `axes`.  Call `enter(d)` once at each depth d: 0 before the first axis,
-    d just inside the d-th."""
+    d just inside the d-th.  `together`: the loops that share these axes, where there are others."""
 
     def __init__(
         self,
         kernel: KernelText,
         loop: Loop,
         axes: Sequence[Axis],
-        written: frozenset[str] | None = None,
+        together: Sequence[Loop] = (),
         staged: Mapping[tuple[str, Index], str] | None = None,
     ) -> None:
         self.kernel, self.loop, self.axes = kernel, loop, tuple(axes)
         self.names: dict[Atom, str] = {**kernel.names}
         self.names.update({a.var: a.name for a in axes if a.var is not None})
         self._level = {a.var: k + 1 for k, a in enumerate(axes) if a.var is not None}
-        self._written = loop.writes() if written is None else written
+        self._together = together or (loop,)
+        self._written = frozenset().union(*(other.writes() for other in self._together))
         self._staged = staged or {}
         self._values: list[str | None] = [None] * len(loop.body)
         self._bases: dict[int, dict[Index, str]] = {}
@@ -157,12 +159,19 @@ class BodyText:
         if instr.op == "load":
             name, offset = access(instr)
             place = self.kernel.places.get(name)
-            if name in self._written or (place is not None and place.lane):
+            if self._changes(name, offset) or (place is not None and place.lane):
                 return self.depth
             depth = max(depth, self._index_depth(offset))
         if instr.op in ("load", "wrap") and not self._runs_below(depth):
             return self.depth
         return depth
+
+    def _changes(self, name: str, offset: Index) -> bool:
+        """May the loops that share a pass write the element that is loaded?"""
+        if name not in self._written:
+            return False
+        written = [e.offset for loop in self._together for e in loop.effects if e.buffer == name]
+        return not written or not all(apart(offset, other, self.kernel.buffer(name)) for other in written)
 
     def _index_depth(self, index: Index) -> int:
         return max((self._atom_depth(a) for a in atoms(index)), default=0)

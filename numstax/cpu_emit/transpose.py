@@ -65,7 +65,7 @@ class _Tile:
                 if (name, offset) not in staged:
                     staged[name, offset] = f"{self._stage(name, offset)}[{self.at}]"
         axes = [Axis(self.down[0], self.row, *self.down[1:]), Axis(self.along[0], self.column, *self.along[1:])]
-        bodies = [BodyText(self.kernel, loop, axes, written, staged) for loop in loops]
+        bodies = [BodyText(self.kernel, loop, axes, loops, staged) for loop in loops]
         for body in bodies:
             body.enter(0)
         with self.text.block(axes[0].header):

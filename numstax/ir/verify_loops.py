@@ -43,6 +43,7 @@ from numstax.ir.loops import (
     views_in,
 )
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
+from numstax.ir.overlap import apart
 from numstax.ir.show import loop_lines
 
 Complaints = Iterator[str]
@@ -401,5 +402,6 @@ def _races(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Complaints:
                         and read_step is not None
                         and write_step is not None
                         and read_step is not write_step
+                        and not apart(offset, written, buffers[name])
                     ):
                         yield f"{name}[{offset}] is read and {name}[{written}] written by different values of {v}"

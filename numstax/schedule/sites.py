@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, contiguous_strides
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Store, Unit
+from numstax.ir.overlap import apart
 from numstax.schedule.dimensions import simplify
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.record import Recorder, prune
@@ -82,11 +84,18 @@ class Sites:
         return replace(unit, buffers=tuple(self.buffers[b.name] for b in unit.buffers))
 
     def reads_only_own(self, unit: Unit, buffer: str) -> bool:
-        """Does every iteration read no other element of `buffer` than the one it writes?"""
+        """Does no iteration read an element of `buffer` that another one writes?"""
         if not isinstance(unit, Kernel):
             return buffer not in unit.reads()
+        if not unit.outer and not any(loop.inner for loop in unit.loops):
+            return True
         for loop in unit.loops:
             own = {e.offset for e in loop.effects if isinstance(e, Store) and e.buffer == buffer}
-            if any(name == buffer and offset not in own for name, offset in loop.loads()):
-                return False
+            for name, offset in loop.loads():
+                if name == buffer and offset not in own and not self.apart(offset, own, buffer):
+                    return False
         return True
+
+    def apart(self, offset: Index, others: Iterable[Index], buffer: str) -> bool:
+        """Does an access never meet any of the others?"""
+        return all(apart(offset, other, self.buffers[buffer]) for other in others)

@@ -86,11 +86,15 @@ def _overwrite(root: Node, base: Node, parts: list[Part], sites: Sites) -> list[
     place = sites.places[base]
     first: list[Unit] = []
     then: list[Unit] = []
+    written: set[Index] = set()
     detour = 0
-    for k, part in enumerate(parts):
+    for part in parts:
         unit = sites.assign(part.value, part.within(place))
-        reads = place.buffer in unit.reads()
-        if reads and (k > 0 or not sites.reads_only_own(unit, place.buffer)):
+        (loop,) = unit.loops
+        old = [offset for name, offset in loop.loads() if name == place.buffer]
+        written_before, written = written, written | {e.offset for e in loop.effects}
+        in_order = all(sites.apart(offset, written_before, place.buffer) for offset in old)
+        if not (in_order and sites.reads_only_own(unit, place.buffer)):
             value = sites.new(part.value)
             first.append(sites.assign(part.value, value))
             saved = Node("input", (), (), part.value.shape, part.value.dtype, part.value.origin)

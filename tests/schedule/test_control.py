@@ -195,6 +195,7 @@ def test_rows_are_eliminated_in_place(host: Host) -> None:
     ran = Ran(g.graph(writes=[(0, result)]), host, matrix)
     lower_, upper = np.tril(ran.args[0], -1) + np.eye(8), np.triu(ran.args[0])
     np.testing.assert_allclose(lower_ @ upper, matrix)
+    assert not [s for s in all_steps(ran.plan.steps) if isinstance(s, Allocate)]
 
 
 def newton(host: Host, test_captures: float) -> Ran:
