@@ -60,8 +60,9 @@ def test_arrays_live_from_first_to_last_use(program: Program) -> None:
         else:
             names = set(used(step))
             assert names <= alive
-            last.update(dict.fromkeys(names, k))
-            alive.update(step.results if isinstance(step, ExternCall) else ())
+            made = step.results if isinstance(step, ExternCall) else ()
+            last.update(dict.fromkeys((*names, *made), k))
+            alive.update(made)
     kept = {r.source for r in result.results} | {a.name for a in result.arguments}
     assert alive == kept | {a.name for a in result.arguments}
 
