@@ -9,7 +9,7 @@ parameters.  Buffers that a program writes are called out0, out1, ..., the other
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import PurePath
@@ -25,6 +25,7 @@ from numstax.ir.index import ONE, ZERO, Index, bounds
 from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Schedule, Unit
 from numstax.knobs import Knobs
 from numstax.program import Emitted, Intrinsic, Program
+from numstax.schedule.kernels import can_fail
 from numstax.tiles.cpu import vector_work
 
 TARGET = "cpu"
@@ -41,8 +42,9 @@ def emit(schedule: Schedule, parallel_threshold: int = Knobs().parallel_threshol
 
 def _emit(schedule: Schedule, parallel_threshold: int, used: dict[str, list[Program]]) -> tuple[EmittedUnit, ...]:
     out: list[EmittedUnit] = []
+    arguments = {b.name for b in schedule.buffers if b.kind == "input" and not schedule.private}
     for together, units in groupby(schedule.units, key=lambda u: _is_small(u, parallel_threshold)):
-        for group in _groups(tuple(units), MOST_TOGETHER if together else 1):
+        for group in _groups(units, MOST_TOGETHER if together else 1, arguments):
             first = group[0]
             if isinstance(first, Extern):
                 out.append(first)
@@ -55,9 +57,15 @@ def _emit(schedule: Schedule, parallel_threshold: int, used: dict[str, list[Prog
     return tuple(out)
 
 
-def _groups(units: Sequence[Unit], size: int) -> Iterator[Sequence[Unit]]:
-    for at in range(0, len(units), size):
-        yield units[at : at + size]
+def _groups(units: Iterable[Unit], size: int, arguments: set[str]) -> Iterator[Sequence[Unit]]:
+    """What writes an argument is not in one program with what may fail before."""
+    group: list[Unit] = []
+    for unit in units:
+        if len(group) == size or (any(map(can_fail, group)) and not unit.writes().isdisjoint(arguments)):
+            yield group
+            group = []
+        group.append(unit)
+    yield group
 
 
 def _is_small(unit: Unit, threshold: int) -> bool:

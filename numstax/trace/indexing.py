@@ -1,7 +1,7 @@
-"""Reading and assigning items: basic indices as views, integer arrays as gathers, masks as choices.
+"""Reading and assigning items: basic indices as views, integer arrays as gathers and scatters, masks as choices.
 
-Integers with known values count as integers; integer arrays mixed with slices place their dimensions as
-NumPy does.
+Integers with known values count as integers, and so do sizes that are known to lie inside the axis; other integers
+are positions that the run checks.  Integer arrays mixed with slices place their dimensions as NumPy does.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numstax.trace.array import TracedArray
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
 from numstax.trace.selection import Selection, size_unknown
-from numstax.trace.sizes import Size, size_of, text
-from numstax.trace.views import ReshapeView, SliceView
+from numstax.trace.sizes import Shape, Size, size_of, text
+from numstax.trace.views import PickView, ReshapeView, SliceView
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -62,37 +62,56 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
         raise TypeError(f"'{x.dtype.type.__module__}.{x.dtype.type.__name__}' object does not support item assignment")
     items, _ = _expand(rec, x, key)
     kinds = {i.kind for i in items}
-    if "mask" in kinds and _assign_mask(rec, x, items, value):
+    if "mask" in kinds:
+        if not _assign_mask(rec, x, items, value):
+            args = (x, encode_key(rec, key), _cast_value(rec, x.dtype, value))
+            x.put(extern.call(rec, host.setitem, args, {}).node)
         return
-    if kinds & {"mask", "array"}:
-        args = (x, encode_key(rec, key), _cast_value(rec, x, value))
-        x.put(extern.call(rec, host.setitem, args, {}).node)
-        return
-    target = _basic(rec.shapes, x, items)
+    if "array" in kinds:
+        places = _places(rec, x, items)
+        if not places.view:
+            places.put(rec, _fitted(rec, value, x.dtype, places.shape))
+            return
+        target = places.base.derive(places.view)
+    else:
+        target = _basic(rec.shapes, x, items)
     if isinstance(value, TracedArray) and value.storage is target.storage and value.views == target.views:
         return
     target.put(fitted(rec, value, target))
 
 
+def scatter(rec: Recorder, op: str, x: TracedArray, key: object, value: object) -> bool:
+    """``ufunc.at(x, key, value)`` for the binary ufunc `op`; False when it takes a library call."""
+    items, _ = _expand(rec, x, key)
+    if {i.kind for i in items} - {"slice", "int", "array"} or all(i.kind != "array" for i in items):
+        return False
+    places = _places(rec, x, items)
+    places.put(rec, _fitted(rec, value, x.dtype, places.shape), op)
+    return True
+
+
 def fitted(rec: Recorder, value: object, target: TracedArray) -> Node:
     """The value cast and broadcast to what `target` holds; extra leading dimensions of one are dropped."""
-    node = _cast_value(rec, target, value).node
-    while len(node.shape) > target.ndim and node.shape[0] is ONE:
+    return _fitted(rec, value, target.dtype, target.sizes)
+
+
+def _fitted(rec: Recorder, value: object, dtype: np.dtype, shape: Shape) -> Node:
+    node = _cast_value(rec, dtype, value).node
+    while len(node.shape) > len(shape) and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
-    if not rec.shapes.fits(node.shape, target.sizes):
+    if not rec.shapes.fits(node.shape, shape):
         raise ShapeError(
-            f"could not broadcast input array from shape {text(node.shape)} into shape {text(target.sizes)}",
-            user_origin(),
+            f"could not broadcast input array from shape {text(node.shape)} into shape {text(shape)}", user_origin()
         )
-    return rec.nodes.broadcast(node, target.sizes)
+    return rec.nodes.broadcast(node, shape)
 
 
-def _cast_value(rec: Recorder, target: TracedArray, value: object) -> TracedArray:
+def _cast_value(rec: Recorder, dtype: np.dtype, value: object) -> TracedArray:
     """The assigned value in the dtype of the target; a Python int must fit."""
     if type(value) is int:
-        value = np.array(value, target.dtype)[()]
+        value = np.array(value, dtype)[()]
     lifted = rec.lift(value)
-    return rec.fresh(rec.nodes.cast(lifted.node, target.dtype), lifted.is_scalar)
+    return rec.fresh(rec.nodes.cast(lifted.node, dtype), lifted.is_scalar)
 
 
 # --- the key ----------------------------------------------------------------------------------------
@@ -117,7 +136,21 @@ def _expand(rec: Recorder, x: TracedArray, key: object) -> tuple[list[_Item], bo
         )
     at = len(items) if ellipsis_at is None else ellipsis_at
     items[at:at] = [_Item("slice", slice(None))] * (x.ndim - used)
+    axis = 0
+    for k, item in enumerate(items):
+        if type(item.value) is Size and _is_undecided(rec.shapes, item.value.index, x.sizes[axis]):
+            items[k] = _Item("array", rec.lift(item.value))
+        axis += item.axes
     return items, ellipsis_at is not None
+
+
+def _is_undecided(shapes: ShapeEnvironment, k: Index, size: Index) -> bool:
+    """Will only the run tell where the integer lies in the axis?"""
+    if shapes.has_hint(k, size):
+        return False
+    sign = shapes.known(">=", k)
+    end = size - 1 - k if sign else k + size
+    return sign is None or not shapes.known(">=", end)
 
 
 def _item(rec: Recorder, part: object) -> list[_Item]:
@@ -260,26 +293,53 @@ def _basic(shapes: ShapeEnvironment, x: TracedArray, items: Sequence[_Item]) -> 
 # --- arrays -------------------------------------------------------------------------------------------
 
 
-def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
-    advanced = [k for k, i in enumerate(items) if i.kind in ("array", "int")]
+@record
+class _Places:
+    """Elements of `base` at integer arrays of shape `common` along `axes`.  `order` : where NumPy puts the axes of a
+    gather's result, in `shape`.  `view` : the view they are, when all positions are integers and not arrays."""
+
+    base: TracedArray
+    indices: tuple[Node, ...]
+    axes: tuple[int, ...]
+    order: tuple[int, ...]
+    shape: Shape
+    view: PickView | None
+
+    def put(self, rec: Recorder, value: Node, op: str = "set") -> None:
+        """`value` has the shape and dtype of the elements."""
+        back = tuple(int(k) for k in np.argsort(self.order))
+        value = rec.nodes.transpose(value, back)
+        self.base.put(rec.nodes.scatter(self.base.node, value, self.indices, self.axes, op))
+
+
+def _places(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> _Places:
+    """The elements at array items, and at integer items beside them."""
+    axes = tuple(k for k, i in enumerate(items) if i.kind in ("array", "int"))
     base = _basic(rec.shapes, x, [_Item("slice", slice(None)) if i.kind == "int" else i for i in items])
-    indices = [rec.lift(items[k].value) for k in advanced]
-    common = rec.shapes.broadcast(*(i.sizes for i in indices))
-    for index, axis in zip(indices, advanced, strict=True):
+    given = [rec.lift(items[k].value) for k in axes]
+    common = rec.shapes.broadcast(*(i.sizes for i in given))
+    for index, axis in zip(given, axes, strict=True):
         known = rec.known(index.node)
-        if known is not None and known.size:
+        if known is not None and known.size and rec.shapes.has_hint(base.sizes[axis]):
             for k in (int(known.min()), int(known.max())):
                 _wrap(rec.shapes, as_index(k), axis, base.sizes[axis])
-    nodes = [rec.nodes.broadcast(rec.nodes.cast(i.node, dtypes.INT64), common) for i in indices]
-    node = rec.nodes.gather(base.node, nodes, tuple(advanced))
-    if advanced == list(range(advanced[0], advanced[0] + len(advanced))):
-        front, lead = advanced[0], len(common)
-        axes = (*range(lead, lead + front), *range(lead), *range(lead + front, len(node.shape)))
-        node = rec.nodes.transpose(node, axes)
-    result = rec.fresh(node, is_scalar=not node.shape)
-    if not common:
-        result.storage.fixed = "a view at a position that is known only at run time"
-    return result
+    indices = tuple(rec.nodes.broadcast(rec.nodes.cast(i.node, dtypes.INT64), common) for i in given)
+    rest = [n for k, n in enumerate(base.sizes) if k not in axes]
+    lead, front = len(common), axes[0]
+    order = tuple(range(lead + len(rest)))
+    if axes == tuple(range(front, front + len(axes))):
+        order = (*range(lead, lead + front), *range(lead), *range(lead + front, lead + len(rest)))
+    made = (*common, *rest)
+    view = PickView(axes, indices) if all(i.is_scalar for i in given) else None
+    return _Places(base, indices, axes, order, tuple(made[k] for k in order), view)
+
+
+def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
+    places = _places(rec, x, items)
+    if places.view and places.shape:
+        return places.base.derive(places.view)
+    node = rec.nodes.transpose(rec.nodes.gather(places.base.node, places.indices, places.axes), places.order)
+    return rec.fresh(node, is_scalar=not node.shape)
 
 
 def _mask_fits(x: TracedArray, mask: TracedArray, at: int) -> bool:
@@ -308,7 +368,7 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: o
             raise size_unknown()
         value = value.full
         rest = target.sizes
-    node = _cast_value(rec, x, value).node
+    node = _cast_value(rec, x.dtype, value).node
     while len(node.shape) > len(rest) and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
     if len(node.shape) > len(rest):

@@ -122,6 +122,10 @@ class Nodes:
         rest = tuple(n for k, n in enumerate(x.shape) if k not in axes)
         return self.make("gather", (x, *indices), indices[0].shape + rest, x.dtype, axes=axes)
 
+    def scatter(self, base: Node, value: Node, indices: Sequence[Node], axes: tuple[int, ...], op: str) -> Node:
+        """`base` with `value`, laid out as a gather's result, put ('set') or combined into the indexed elements."""
+        return self.make("scatter", (base, value, *indices), base.shape, base.dtype, axes=axes, op=op)
+
     def matmul(self, a: Node, b: Node, dtype: np.dtype) -> Node:
         return self.make("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), dtype)
 

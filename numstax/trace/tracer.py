@@ -26,6 +26,7 @@ from numstax.trace.recorder import Recorder
 from numstax.trace.resolve import resolved
 from numstax.trace.selection import Selection, size_unknown
 from numstax.trace.sizes import Size
+from numstax.trace.views import PickView
 
 
 @record
@@ -125,6 +126,8 @@ class Outputs:
             value = self._rec.constant_array(value)
         if not isinstance(value, TracedArray):
             return None
+        if any(isinstance(view, PickView) for view in value.views):
+            value = self._rec.fresh(value.node)  # the caller could not make the view
         self._handles.append(value)
         return Leaf(len(self._handles) - 1, value.weak)
 

@@ -11,9 +11,8 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import CastError, ShapeError, UnsupportedOperationError
 from numstax.ir import ops
-from numstax.trace import elementwise, extern, host, reductions, selection
+from numstax.trace import elementwise, extern, host, indexing, reductions, selection
 from numstax.trace.array import TracedArray
-from numstax.trace.indexing import encode_key
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import HANDLERS
 from numstax.trace.selection import Selection
@@ -192,5 +191,20 @@ def _at(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
         raise UnsupportedOperationError(
             "ufunc.at on an array from outside the traced function cannot be compiled", user_origin()
         )
-    args = (ufunc, target, encode_key(rec, inputs[1]), *inputs[2:])
+    native = len(inputs) == 3 and _keeps_type(rec, ufunc, target.dtype, inputs[2])
+    if native and indexing.scatter(rec, ufunc.__name__, target, inputs[1], inputs[2]):
+        return
+    args = (ufunc, target, indexing.encode_key(rec, inputs[1]), *inputs[2:])
     target.put(extern.call(rec, host.ufunc_at, args, {}).node)
+
+
+def _keeps_type(rec: Recorder, ufunc: np.ufunc, dtype: np.dtype, value: object) -> bool:
+    """Does the ufunc on elements of this dtype and the value work in that dtype?"""
+    name = ufunc.__name__
+    if getattr(np, name, None) is not ufunc or name not in ops.ELEMENTWISE:
+        return False
+    types = (dtype, elementwise.type_of(elementwise.operand(rec, value)))
+    try:
+        return elementwise.resolve(name, types, None) == ((dtype, dtype), dtype)
+    except TypeError:
+        return False

@@ -62,6 +62,23 @@ class SliceView(View):
 
 
 @record
+class PickView(View):
+    """One position, known only at run time, along each of `axes`: ``a[i]``.  There is no such view on the host."""
+
+    axes: tuple[int, ...]
+    indices: tuple[Node, ...]
+
+    def read(self, nodes: Nodes, base: Node) -> Node:
+        return nodes.gather(base, self.indices, self.axes)
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        return nodes.scatter(base, value, self.indices, self.axes, "set")
+
+    def strides(self, base: Strides, shape: Shape) -> Strides:
+        return tuple(s for k, s in enumerate(base) if k not in self.axes)
+
+
+@record
 class ReshapeView(View):
     """`new_strides` are those of the view; the caller has found that no data moves."""
 

@@ -90,16 +90,19 @@ def take(rec: Recorder, a: Any, indices: Any, axis: Any = None, out: Any = None,
 @implements(np.take_along_axis)
 def take_along_axis(rec: Recorder, arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     x, at = rec.lift(arr), rec.lift(indices)
-    if axis is None:
-        return x.ravel()[at]
+    return x.ravel()[at] if axis is None else x[_along(rec, x, at, axis)]
+
+
+def _along(rec: Recorder, x: TracedArray, at: TracedArray, axis: Any) -> tuple[TracedArray, ...]:
+    """The key that takes the positions `at` along one axis."""
     k = normalize_axis(axis, x.ndim)
     if x.ndim != at.ndim:
         raise ShapeError("`indices` and `arr` must have the same number of dimensions", user_origin())
-    key = []
-    for j in range(x.ndim):
-        line = rec.fresh(rec.nodes.iota((x.sizes[j],), 0)).reshape([-1 if i == j else 1 for i in range(x.ndim)])
-        key.append(at if j == k else line)
-    return x[tuple(key)]
+    lines = (
+        rec.fresh(rec.nodes.iota((n,), 0)).reshape([-1 if i == j else 1 for i in range(x.ndim)])
+        for j, n in enumerate(x.sizes)
+    )
+    return tuple(at if j == k else line for j, line in enumerate(lines))
 
 
 @implements(np.choose)
@@ -157,7 +160,10 @@ def put(rec: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 @implements(np.put_along_axis)
 def put_along_axis(rec: Recorder, arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
-    arr.put(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}).node)
+    if axis is None:
+        arr.put(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}).node)
+    else:
+        arr[_along(rec, arr, rec.lift(indices), axis)] = values
 
 
 @implements(np.fill_diagonal)
