@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,11 +58,30 @@ class SwappedError(CannotCaptureError):
 
 @record
 class TracedRange:
-    """``range`` with ends that are sizes or traced integers; `step` is a number."""
+    """``range`` with ends that are sizes or traced integers; `step` is a number.  Outside of a ``for`` statement the
+    ends have to be numbers."""
 
     start: Any
     stop: Any
     step: int
+
+    def _numbers(self) -> range:
+        return range(operator.index(self.start), operator.index(self.stop), self.step)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers())
+
+    def __reversed__(self) -> Iterator[int]:
+        return reversed(self._numbers())
+
+    def __len__(self) -> int:
+        return len(self._numbers())
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._numbers()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._numbers()[key]
 
 
 @record

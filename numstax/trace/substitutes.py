@@ -65,7 +65,7 @@ class _ScalarType(type):
 
 def scalar_type(rec: Recorder, original: type) -> type:
     """A stand-in for ``np.float32``, ``float`` and the like."""
-    weak = original if original in (bool, int, float, complex) else None
+    weak = original if original in (int, float, complex) else None
     dtype = np.dtype(original)
 
     def convert(value: Any) -> TracedArray:
@@ -120,7 +120,7 @@ def math_function(rec: Recorder, name: str) -> Callable[..., Any]:
 def builtin(rec: Recorder, name: str) -> Any:
     """The builtin, or its stand-in."""
     original = getattr(builtins, name)
-    if name in ("bool", "int", "float", "complex"):
+    if name in ("int", "float", "complex"):
         return scalar_type(rec, original)
     if name == "range":
         return _range
