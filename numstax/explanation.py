@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
@@ -18,7 +18,7 @@ from typing import Any
 
 from numstax.ir.graph import Graph, Node
 from numstax.ir.handlers import bytes_moved, bytes_needed
-from numstax.ir.loops import Control, Extern, Kernel, Refusal, unit_name
+from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Refusal, unit_name
 from numstax.jit import Artifact, Jitted, jit, process
 from numstax.program import Emitted
 from numstax.records import record
@@ -110,7 +110,8 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
         lines = tuple(dict.fromkeys(line for unit in run for line in _lines_of(unit)))
         inside = tuple(part for unit in run if isinstance(unit, Control) for part in _parts(unit))
         units.append(Unit(name, lines, sum(bytes_moved(unit, sizes) for unit in run), seconds, inside))
-    return Explanation(jitted.__name__, tuple(units), schedule.refusals, bytes_needed(graph), graph)
+    refusals = (*schedule.refusals, *_refusals(artifact.region.emitted))
+    return Explanation(jitted.__name__, tuple(units), refusals, bytes_needed(graph), graph)
 
 
 def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:
@@ -144,6 +145,15 @@ def _inside(unit: Unit, indent: str) -> Iterator[str]:
         lines = f", from {', '.join(part.lines)}" if part.lines else ""
         yield f"{indent}{part.name}: {_size(part.nbytes)} each time{lines}"
         yield from _inside(part, indent + "  ")
+
+
+def _refusals(units: Iterable[EmittedUnit]) -> Iterator[Refusal]:
+    """Why loops are not one program."""
+    for unit in units:
+        if isinstance(unit, EmittedControl):
+            yield from unit.refusals
+            for body in unit.bodies:
+                yield from _refusals(body)
 
 
 def _lines_of(unit: Kernel | Extern | Control) -> list[str]:

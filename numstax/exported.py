@@ -26,7 +26,7 @@ from numstax.program import Plan
 from numstax.records import record
 from numstax.runtime import artifact
 from numstax.runtime.launch import CannotRunError, launcher
-from numstax.runtime.load import ObjectCode, processor
+from numstax.runtime.load import Entry, ObjectCode, processor
 from numstax.runtime.serial import Json, from_json, to_json
 from numstax.trace.arguments import Branch, Fixed, Leaf, Tree, builder
 from numstax.trace.declared import Dim
@@ -37,7 +37,15 @@ FORMAT = 2
 TYPES = {
     cls.__name__: cls
     for cls in (
-        *(program.Plan, program.Program, program.Param, program.Intrinsic, program.Argument, program.Result),
+        *(
+            program.Plan,
+            program.Program,
+            program.Callee,
+            program.Param,
+            program.Intrinsic,
+            program.Argument,
+            program.Result,
+        ),
         *(program.Allocate, program.Call, program.ExternCall, program.Release, program.Check, program.ControlStep),
         *(program.ArrayExpr, program.Name),
         *(Interface, ArrayInput, interface.ScalarInput, interface.FixedInput),
@@ -189,11 +197,12 @@ def load(directory: str | Path) -> Exported:
         if isinstance(error, ArtifactError):
             raise
         raise ArtifactError(f"{directory} cannot be read: {type(error).__name__}: {error}") from error
-    host, entries = process()[1], []
+    host, entries = process()[1], dict[str, Entry]()
     if data["machine"] == list(processor()):
         for p in plan.programs:
             code = data["code"][p.name]
-            entries.append(host.adopt(p, ObjectCode(files[f"{p.name}.o"], code["symbol"], tuple(code["externals"]))))
+            kept = ObjectCode(files[f"{p.name}.o"], code["symbol"], tuple(code["externals"]))
+            entries[p.name] = host.adopt(p, kept, [entries[s.name] for s in p.calls])
     made = Exported(contents)
     del entries  # until here they kept the code loaded
     return made

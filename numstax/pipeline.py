@@ -16,7 +16,7 @@ from typing import Any
 
 from numstax.cpu_emit.emit import emit
 from numstax.ir.graph import Graph
-from numstax.ir.loops import EmittedControl, EmittedUnit, Schedule
+from numstax.ir.loops import EmittedControl, EmittedLoop, EmittedUnit, Schedule
 from numstax.ir.rewrite import simplify
 from numstax.ir.show import show
 from numstax.ir.verify import verify_graph
@@ -123,4 +123,6 @@ def display(value: Value | None) -> str:
 def _printed(item: EmittedUnit) -> str:
     if isinstance(item, EmittedControl):
         return "\n".join((item.control.kind, *(indent(_printed(i), "    ") for body in item.bodies for i in body)))
+    if isinstance(item, EmittedLoop):
+        return "\n".join(program.text for program in (*item.calls, item.emitted.program))
     return item.program.text if isinstance(item, Emitted) else show(item)

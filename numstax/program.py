@@ -58,12 +58,21 @@ class Param:
     kind is 'pointer' (typed, to `dtype`'s storage type), 'size' (int64), 'scalar' (`dtype`), 'scratch'
     (uint8 pointer private to one worker), 'status' (pointer to four int64: when the first is not 0, an index
     out of bounds, the number of its check, and the size), 'lo' or 'hi' (int64: the half-open range of parallel
-    tasks of this call).
+    tasks of this call), 'calls' (pointer to the addresses of the programs it calls: for each, its entry and its entry
+    for worker threads) or 'team' (pointer to what the runtime needs to share out tasks from inside).
     """
 
     name: str
     kind: str
     dtype: np.dtype | None = None
+
+
+@record
+class Callee:
+    """What a program that calls another one needs to know of it."""
+
+    name: str
+    params: tuple[Param, ...]
 
 
 @record
@@ -77,6 +86,8 @@ class Program:
     work : expression estimating elementary operations, against the threshold for going parallel.
     scratch : expression for the bytes of scratch memory one worker needs.
     grain : expression for the smallest number of tasks worth handing to a worker.
+    calls : the programs of the plan that `text` calls, as ``run_<name>(calls, arguments..)`` with an argument for each
+        of their params, or ``share_<name>(calls, team, tasks, grain, arguments..)`` without lo, hi and scratch.
 
     For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, and `shared`
     for the bytes of dynamic shared memory.
@@ -92,6 +103,7 @@ class Program:
     scratch: str = "0"
     grain: str = "1"
     intrinsics: tuple[Intrinsic | Instruction, ...] = ()
+    calls: tuple[Callee, ...] = ()
     block: int = 0
     grid: tuple[str, ...] = ()
     shared: str = "0"

@@ -297,6 +297,8 @@ class BodyText:
         with text.block(f"if {f'({outside}) & {args[1]}' if len(args) > 1 else outside}"):
             number = text.check(instr.origin)
             text.line(f"{status}[0], {status}[1], {status}[2], {status}[3] = 1, {raw}, {number}, {size}")
+            if text.leaves:
+                text.line("return")
         checked = text.assign("v", f"0 if {outside} else {at}")
         return checked if instr.dtype == dtypes.INT64 else f"{instr.dtype.name}({checked})"
 

@@ -24,10 +24,11 @@ class Text:
     """The body of one program.
 
     params : canonical name -> parameter; args : canonical name -> buffer or symbol it stands for; checks : the
-    user's line of each check, by number.
+    user's line of each check, by number.  `leaves` : the program ends where a check fails.
     """
 
-    def __init__(self, written: frozenset[str]) -> None:
+    def __init__(self, written: frozenset[str], leaves: bool = False) -> None:
+        self.leaves = leaves
         self.params: dict[str, Param] = {}
         self.args: dict[str, str] = {}
         self.scratch = ZERO
@@ -79,11 +80,16 @@ class Text:
             self._parameter(buffer.name, self.fresh(prefix), kind, buffer.dtype)
         return self._canonical[buffer.name]
 
-    def symbol(self, symbol: Symbol) -> str:
-        """The parameter that holds a size."""
-        if symbol.name not in self._canonical:
-            self._parameter(symbol.name, self.fresh("n"), "size", None)
-        return self._canonical[symbol.name]
+    def size(self, symbol: str) -> str:
+        """The parameter that holds a size, or the counter of that name."""
+        if symbol not in self._canonical:
+            self._parameter(symbol, self.fresh("n"), "size", None)
+        return self._canonical[symbol]
+
+    def counter(self, symbol: str, prefix: str = "k") -> str:
+        """A new variable, which the symbol of that name stands for from here on."""
+        self._canonical[symbol] = self.fresh(prefix)
+        return self._canonical[symbol]
 
     def _parameter(self, source: str, name: str, kind: str, dtype: np.dtype | None) -> None:
         self._canonical[source] = name
@@ -91,7 +97,7 @@ class Text:
         self.args[name] = source
 
     def special(self, kind: str) -> str:
-        """A parameter without an argument: lo, hi, scratch, status."""
+        """A parameter without an argument: lo, hi, scratch, status, calls, team."""
         self.params.setdefault(kind, Param(kind, kind))
         return kind
 
@@ -138,7 +144,7 @@ class Text:
         if atom in names:
             return names[atom]
         if isinstance(atom, Symbol):
-            return self.symbol(atom)
+            return self.size(atom.name)
         if isinstance(atom, Quotient | Remainder):
             sign = "//" if isinstance(atom, Quotient) else "%"
             value, divisor = (factor(self.index(part, names)) for part in (atom.value, atom.divisor))

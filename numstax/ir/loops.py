@@ -30,7 +30,7 @@ import numpy as np
 from numstax.errors import Origin
 from numstax.ir.graph import Graph
 from numstax.ir.index import Index, Var
-from numstax.program import Emitted
+from numstax.program import Emitted, Program
 from numstax.records import record
 
 
@@ -290,13 +290,25 @@ def unit_name(unit: Unit) -> str:
 
 @record
 class EmittedControl:
-    """A Control whose bodies were printed, each in the order of its units."""
+    """A Control whose bodies were printed, each in the order of its units; `refusals`: why it is not one program."""
 
     control: Control
-    bodies: tuple[tuple[Emitted | Extern | EmittedControl, ...], ...]
+    bodies: tuple[tuple[EmittedUnit, ...], ...]
+    refusals: tuple[Refusal, ...] = ()
 
 
-EmittedUnit = Emitted | Extern | EmittedControl
+@record
+class EmittedLoop:
+    """A Control that one program runs, all its iterations.  `calls` : the programs it calls; `memory` : what it needs
+    besides the buffers around it."""
+
+    control: Control
+    emitted: Emitted
+    calls: tuple[Program, ...] = ()
+    memory: tuple[Buffer, ...] = ()
+
+
+EmittedUnit = Emitted | Extern | EmittedControl | EmittedLoop
 
 
 def views_in(tree: object) -> Iterator[BufferView]:

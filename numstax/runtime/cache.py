@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from numstax.errors import NumstaxWarning
-from numstax.program import Intrinsic, Program
+from numstax.program import Intrinsic, Param, Program
 from numstax.records import record
 from numstax.runtime.load import ObjectCode, processor
 
@@ -59,8 +59,9 @@ class DiskCache:
             _COMMENT.sub("", program.text),
             program.target,
             program.entry,
-            repr([(p.kind, str(p.dtype)) for p in program.params]),
+            _kinds(program.params),
             *map(_intrinsic_text, program.intrinsics),
+            *(f"{s.name} {_kinds(s.params)}" for s in program.calls),
             *_surroundings(),
             self._settings,
         )
@@ -149,6 +150,10 @@ def _replace(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _kinds(params: tuple[Param, ...]) -> str:
+    return repr([(p.kind, str(p.dtype)) for p in params])
 
 
 @cache

@@ -16,6 +16,8 @@ What program text may name besides builtins and `math`:
                                            16, or 8 for elements of 8 bytes (dtypes of at most 8 bytes)
   rolled(n)                                n, of which the optimiser does not know that it is a constant: a loop over
                                            a range that ends there is not repeated for every step
+  run_<name>(calls, arguments..), share_<name>(calls, team, tasks, grain, arguments..)
+                                           for the programs in `program.calls`: run all of it here, or share it out
   the names in `program.intrinsics`        scalar functions given as data, expanded at each call
 
 Compiling holds Numba's process-wide lock, so any thread may call; a fork waits for a compile in progress
@@ -41,7 +43,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import ffi
-from numba.core import optional, types  # noqa: F401  (importing registers implementations)
+from numba.core import cgutils, optional, types  # noqa: F401  (importing registers implementations)
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
@@ -54,7 +56,7 @@ from numba.extending import intrinsic as numba_intrinsic
 
 from numstax import dtypes
 from numstax.errors import CompileError
-from numstax.program import Intrinsic, Param, Program
+from numstax.program import Callee, Intrinsic, Param, Program
 from numstax.runtime.expand import expand
 from numstax.runtime.load import ObjectCode, part_symbol
 
@@ -92,6 +94,8 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     """The optimised LLVM module, its target machine, and the entry's symbol."""
     namespace: dict[str, Any] = {"__name__": program.name, "math": math, **_TYPED_NAMES, **_pointer_helpers()}
     namespace |= {i.name: _bind(i) for i in program.intrinsics}
+    for k, called in enumerate(program.calls):
+        namespace |= {f"run_{called.name}": _running(k, called), f"share_{called.name}": _sharing(k, called)}
     try:
         exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
     except SyntaxError as error:
@@ -199,7 +203,7 @@ def _numba_type(param: Param) -> types.Type:
             return _storage(param.dtype)
         case "scratch":
             return types.CPointer(types.uint8)
-        case "status":
+        case "status" | "calls" | "team":
             return types.CPointer(types.int64)
         case "size" | "lo" | "hi":
             return types.int64
@@ -236,6 +240,50 @@ def _expanding(name: str, result: types.Type, arguments: tuple[types.Type, ...],
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
     return numba_intrinsic(typing)
+
+
+_WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
+
+
+def _running(position: int, program: Callee) -> object:
+    """Calls the entry of the program at this position of the table."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+        calls, *arguments = args
+        returned = builder.bitcast(cgutils.alloca_once(builder, _WORD, 8), _BYTES)
+        kinds = [_BYTES, _BYTES, *(a.type for a in arguments)]
+        entry = _function(builder, calls, 2 * position, ir.FunctionType(ir.IntType(32), kinds))
+        builder.call(entry, [returned, returned, *arguments])
+        return context.get_dummy_value()
+
+    parameters = (types.CPointer(types.int64), *map(_numba_type, program.params))
+    return _expanding(f"run_{program.name}", types.void, parameters, codegen)
+
+
+def _sharing(position: int, program: Callee) -> object:
+    """Hands the part of the program at this position of the table to the team, its arguments in memory."""
+    passed = [_numba_type(p) for p in program.params if p.kind not in ("lo", "hi", "scratch")]
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+        calls, team, tasks, grain, *arguments = args
+        words = cgutils.alloca_once(builder, _WORD, len(arguments) or 1)
+        for k, argument in enumerate(arguments):
+            word = argument if argument.type == _WORD else builder.ptrtoint(argument, _WORD)
+            builder.store(word, builder.gep(words, [ir.Constant(_WORD, k)]))
+        part = builder.load(builder.gep(calls, [ir.Constant(_WORD, 2 * position + 1)]))
+        kinds = [team.type, _WORD, words.type, _WORD, _WORD]
+        share = _function(builder, team, 0, ir.FunctionType(ir.VoidType(), kinds))
+        builder.call(share, [team, part, words, tasks, grain])
+        return context.get_dummy_value()
+
+    word = types.CPointer(types.int64)
+    return _expanding(f"share_{program.name}", types.void, (word, word, types.int64, types.int64, *passed), codegen)
+
+
+def _function(builder: ir.IRBuilder, table: ir.Value, position: int, kind: ir.FunctionType) -> ir.Value:
+    """The function whose address is in a table."""
+    address = builder.load(builder.gep(table, [ir.Constant(_WORD, position)]))
+    return builder.inttoptr(address, kind.as_pointer())
 
 
 @cache

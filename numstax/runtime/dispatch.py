@@ -5,7 +5,8 @@ lock to it; a worker that finished a job therefore looks out for the next one fo
 on it in less than one.
 
 Every worker has a slot, 64 bytes apart; its first word is 0 (asleep), 1 (awake), the address of a job (posted), or that
-plus one (at work).  A worker that sleeps when a job is posted has to be woken; it may find the job withdrawn.
+plus one (at work), and the second how many loops are running that may post jobs: as long as there is one, the worker
+does not go to sleep.  A worker that sleeps when a job is posted has to be woken; it may find the job withdrawn.
 A job is `JOB_WORDS` words and one for each worker: function, words, tasks, step, next task, scratch, bytes of scratch
 for each thread, and then the numbers of the workers to wake.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +26,18 @@ from numstax.runtime.load import assemble, functions
 
 JOB_WORDS = 7
 SLOT_WORDS = 8
+TEAM_WORDS = 5
+CHUNKS_PER_WORKER = 16
+"""Enough to even out chunks of unequal cost or a worker that wakes late; and threads that work close to each other in
+memory are a little faster."""
+RESTLESS = 30000
+"""After so many looks for a job, a worker that may not sleep looks every 50 us only."""
 
 _TEXT = """
 declare i32 @sched_yield()
+declare i32 @usleep(i32)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 
 define internal void @take_part(ptr %job, i64 %thread) {
 entry:
@@ -59,9 +69,7 @@ done:
   ret void
 }
 
-define i64 @post(ptr %slots, i64 %count, ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step,
-                 ptr %scratches, i64 %stride) {
-entry:
+define internal void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, ptr %scratches, i64 %stride) {
   store ptr %function, ptr %job
   %words.at = getelementptr i64, ptr %job, i64 1
   store ptr %words, ptr %words.at
@@ -75,6 +83,13 @@ entry:
   store ptr %scratches, ptr %scratch.at
   %stride.at = getelementptr i64, ptr %job, i64 6
   store i64 %stride, ptr %stride.at
+  ret void
+}
+
+define i64 @post(ptr %slots, i64 %count, ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step,
+                 ptr %scratches, i64 %stride) {
+entry:
+  call void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, ptr %scratches, i64 %stride)
   %asleep = getelementptr i64, ptr %job, i64 7
   %posted = ptrtoint ptr %job to i64
   br label %loop
@@ -140,14 +155,50 @@ done:
   ret void
 }
 
+define void @share(ptr %team, ptr %function, ptr %words, i64 %tasks, i64 %grain) {
+entry:
+  %job = alloca [7 x i64]
+  %slots.at = getelementptr i64, ptr %team, i64 1
+  %slots = load ptr, ptr %slots.at
+  %helpers.at = getelementptr i64, ptr %team, i64 2
+  %helpers = load i64, ptr %helpers.at
+  %scratch.at = getelementptr i64, ptr %team, i64 3
+  %scratch = load ptr, ptr %scratch.at
+  %stride.at = getelementptr i64, ptr %team, i64 4
+  %stride = load i64, ptr %stride.at
+  %threads = add i64 %helpers, 1
+  %chunks = mul i64 %threads, CHUNKS
+  %even = sdiv i64 %tasks, %chunks
+  %more = add i64 %even, 1
+  %step = call i64 @llvm.smax.i64(i64 %more, i64 %grain)
+  call void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, ptr %scratch, i64 %stride)
+  %several = icmp slt i64 %step, %tasks
+  %count = select i1 %several, i64 %helpers, i64 0
+  %posted = ptrtoint ptr %job to i64
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%k.next, %try]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %try, label %done
+try:
+  %slot = getelementptr [8 x i64], ptr %slots, i64 %k
+  %tried = cmpxchg ptr %slot, i64 1, i64 %posted acq_rel monotonic
+  %k.next = add i64 %k, 1
+  br label %loop
+done:
+  call void @work(ptr %slots, i64 %count, ptr %job)
+  ret void
+}
+
 define void @serve(ptr %slots, i64 %index, i64 %patience) {
 entry:
   %slot = getelementptr [8 x i64], ptr %slots, i64 %index
   %thread = add i64 %index, 1
+  %held.at = getelementptr i64, ptr %slot, i64 1
   %woke = cmpxchg ptr %slot, i64 0, i64 1 acq_rel monotonic
   br label %look
 look:
-  %k = phi i64 [0, %entry], [0, %taken], [0, %stay], [%k.next, %wait]
+  %k = phi i64 [0, %entry], [0, %taken], [0, %stay], [%k.next, %wait], [%k.next, %yield], [%k.next, %sleep]
   %now = load atomic i64, ptr %slot acquire, align 8
   %idle = icmp eq i64 %now, 1
   br i1 %idle, label %count, label %take
@@ -166,9 +217,22 @@ taken:
 count:
   %k.next = add i64 %k, 1
   %patient = icmp slt i64 %k.next, %patience
-  br i1 %patient, label %wait, label %leave
+  br i1 %patient, label %wait, label %tired
 wait:
   PAUSE
+  br label %look
+tired:
+  %held = load atomic i64, ptr %held.at monotonic, align 8
+  %wanted = icmp sgt i64 %held, 0
+  br i1 %wanted, label %rest, label %leave
+rest:
+  %soon = icmp slt i64 %k.next, RESTLESS
+  br i1 %soon, label %yield, label %sleep
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %look
+sleep:
+  %slept = call i32 @usleep(i32 50)
   br label %look
 leave:
   %left = cmpxchg ptr %slot, i64 1, i64 0 acq_rel monotonic
@@ -189,7 +253,9 @@ _PAUSES = {
 
 def _program() -> Program:
     declaration, pause = _PAUSES.get(os.uname().machine, ("", "fence seq_cst"))
-    return Program("dispatch", "llvm", declaration + _TEXT.replace("PAUSE", pause), "work", ())
+    numbers = {"PAUSE": pause, "CHUNKS": str(CHUNKS_PER_WORKER), "RESTLESS": str(RESTLESS)}
+    text = re.sub("|".join(numbers), lambda m: numbers[m[0]], _TEXT)
+    return Program("dispatch", "llvm", declaration + text, "work", ())
 
 
 @record
@@ -199,11 +265,14 @@ class Dispatch:
     post : (slots, count, job, function, words, tasks, step, scratch, bytes of scratch for each thread) -> how many of
         the `count` first workers are to be woken; what they are to do is in their slots.
     work : (slots, count, job): take part in the job until no task is left and no worker is at it.
+    share : (team, function, words, tasks, grain), for native code: a job for the workers that are awake.  A team is
+        five words: the address of `share`, slots, number of workers, scratch, bytes of scratch for each thread.
     serve : (slots, worker, patience): do jobs until none came during so many pauses.
     """
 
     post: Callable[..., int]
     work: Callable[..., int]
+    share: Callable[..., int]
     serve: Callable[..., int]
 
 
@@ -213,5 +282,6 @@ def load_dispatch(cache: DiskCache) -> Dispatch:
     code = cache.get(program, cache.key(program), assemble)
     at: Any = ctypes.c_void_p
     n = ctypes.c_int64
-    types = {"post": (n, at, n, at, at, at, n, n, at, n), "work": (None, at, n, at), "serve": (None, at, n, n)}
+    types = {"post": (n, at, n, at, at, at, n, n, at, n), "work": (None, at, n, at)}
+    types |= {"share": (None, at, at, at, n, n), "serve": (None, at, n, n)}
     return Dispatch(**functions(code, types))

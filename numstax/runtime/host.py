@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,7 +17,7 @@ from numstax.knobs import Knobs
 from numstax.program import Program
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.dispatch import load_dispatch
-from numstax.runtime.load import Entry, ObjectCode, load
+from numstax.runtime.load import Entry, ObjectCode, address_in, load
 from numstax.runtime.memory import Pool
 from numstax.runtime.threads import Workers
 
@@ -42,14 +43,22 @@ class Host:
         renew = weakref.WeakMethod(self._after_fork)
         os.register_at_fork(after_in_child=lambda: (method := renew()) and method())
 
-    def entry(self, program: Program) -> Entry:
-        """The callable of a program: loaded already, read from disk, or compiled.  Each is compiled once, however
-        many threads ask.  Raises CompileError."""
+    def entries(self, programs: Sequence[Program]) -> dict[str, Entry]:
+        """The callables of programs by name, each after those it calls.  Raises CompileError."""
+        found: dict[str, Entry] = {}
+        for program in programs:
+            found[program.name] = self.entry(program, [found[s.name] for s in program.calls])
+        return found
+
+    def entry(self, program: Program, called: Sequence[Entry] = ()) -> Entry:
+        """The callable of a program, which calls the `called`: loaded already, read from disk, or compiled.  Each is
+        compiled once, however many threads ask.  Raises CompileError."""
         key = self.cache.key(program)
+        together = _with(key, called)
         with self._lock:
-            entry = self._entries.get(key)
+            entry = self._entries.get(together)
             if entry is None:
-                entry = self._entries[key] = load(self._object_code(program, key), program.params)
+                entry = self._entries[together] = load(self._object_code(program, key), program.params, called)
             else:
                 self.counts.loaded += 1
             return entry
@@ -59,10 +68,11 @@ class Host:
         with self._lock:
             return self._object_code(program, self.cache.key(program))
 
-    def adopt(self, program: Program, code: ObjectCode) -> Entry:
+    def adopt(self, program: Program, code: ObjectCode, called: Sequence[Entry] = ()) -> Entry:
         """Load code that was kept; the program uses it as long as somebody holds the result."""
+        together = _with(self.cache.key(program), called)
         with self._lock:
-            return self._entries.setdefault(self.cache.key(program), load(code, program.params))
+            return self._entries.setdefault(together, load(code, program.params, called))
 
     def _object_code(self, program: Program, key: str) -> ObjectCode:
         compiled = self.counts.compiled
@@ -81,3 +91,8 @@ class Host:
         self._lock = threading.Lock()
         self.pool.after_fork()
         self.workers.after_fork()
+
+
+def _with(key: str, called: Sequence[Entry]) -> str:
+    """The key of a program together with those it calls."""
+    return " ".join((key, *(str(address_in(entry)) for entry in called)))

@@ -40,7 +40,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
     With `observe`, the wrapper calls it with the name of each kernel and extern function after it has run.
     """
     source, constants = write(plan, host.parallel_threshold, observe is not None)
-    entries = {program.name: host.entry(program) for program in plan.programs}
+    entries = host.entries(plan.programs)
     namespace: dict[str, object] = {
         "RET": RETURN_SLOTS[0],
         "EXC": RETURN_SLOTS[1],
@@ -50,6 +50,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "copyto": np.copyto,
         "pooled": host.pool.empty,
         "parallel": host.workers.parallel_for,
+        "team_of": host.workers.team,
         "strided": strided,
         "check_status": check_status,
         "results_of": results_of,
@@ -60,6 +61,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         **constants,
         **entries,
         **{f"{name}_part": entry.part for name, entry in entries.items()},  # type: ignore[attr-defined]
+        **{f"{name}_calls": entry.calls for name, entry in entries.items()},  # type: ignore[attr-defined]
     }
     exec(compile(source, f"<numstax {plan.name}>", "exec"), namespace)
     return Launcher(namespace["call"], source)  # type: ignore[arg-type]

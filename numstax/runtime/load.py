@@ -9,7 +9,7 @@ is needed: cached kernels run without importing Numba.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,9 +37,10 @@ class ObjectCode:
     externals: tuple[str, ...] = ()
 
 
-def load(compiled: ObjectCode, params: tuple[Param, ...]) -> Entry:
+def load(compiled: ObjectCode, params: tuple[Param, ...], called: Sequence[Entry] = ()) -> Entry:
     """A callable taking RETURN_SLOTS and then the numbers of each parameter; it releases the GIL.  Its attribute
-    `part` is the address of the entry for worker threads, 0 where there is none.
+    `part` is the address of the entry for worker threads, 0 where there is none, and `calls` that of a table of the
+    programs it calls, in pairs: entry and part.
 
     Raises CompileError when the object cannot be linked in this process.
     """
@@ -47,7 +48,16 @@ def load(compiled: ObjectCode, params: tuple[Param, ...]) -> Entry:
     types = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *words)
     entry = functions(compiled, {compiled.symbol: types})[compiled.symbol]
     entry.part = entry.engine.get_function_address(part_symbol(compiled.symbol))  # type: ignore[attr-defined]
+    addresses = [n for c in called for n in (address_in(c), c.part)]  # type: ignore[attr-defined]
+    table = (ctypes.c_int64 * len(addresses))(*addresses)
+    entry.calls = ctypes.addressof(table)  # type: ignore[attr-defined]
+    entry.keeps = (table, *called)  # type: ignore[attr-defined]
     return entry
+
+
+def address_in(entry: Entry) -> int:
+    """The address of the code of an entry."""
+    return ctypes.cast(entry, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def part_symbol(symbol: str) -> str:

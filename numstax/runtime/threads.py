@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 
 import numpy as np
 
-from numstax.runtime.dispatch import JOB_WORDS, SLOT_WORDS, Dispatch
+from numstax.runtime.dispatch import CHUNKS_PER_WORKER, JOB_WORDS, SLOT_WORDS, TEAM_WORDS, Dispatch
+from numstax.runtime.load import address_in
 from numstax.runtime.memory import address_of
 
-CHUNKS_PER_WORKER = 16
-"""Enough to even out chunks of unequal cost or a worker that wakes late; and threads that work close to each other in
-memory are a little faster."""
 MOST_WORKERS = 1024
 PATIENCE = 5000
 """How many pauses a worker waits for a job before it sleeps: 100 to 250 us."""
@@ -76,6 +75,32 @@ class Workers:
         finally:
             # workers may have begun
             dispatch.work(slots, helpers, job)
+
+    @contextmanager
+    def team(self, scratch: int) -> Iterator[tuple[int, int]]:
+        """While a native loop runs that shares out tasks: the addresses of its team (see `dispatch.Dispatch.share`) and
+        of `scratch` bytes.  The workers stay awake for it; it does not need any of them to come."""
+        helpers = min(self.limit, MOST_WORKERS) - 1
+        if len(self._wake) < helpers:
+            self._start(helpers)
+        stride = -(-scratch // ALIGNMENT) * ALIGNMENT
+        memory = scratch_address(stride * (helpers + 1))
+        share = address_in(self._dispatch().share)
+        slots, wake = self._slots, self._wake
+        words = (ctypes.c_int64 * TEAM_WORDS)(share, ctypes.addressof(slots), helpers, memory, stride)
+        self._hold(slots, helpers, 1)
+        try:
+            for k in range(helpers):
+                if slots[k * SLOT_WORDS] == 0:
+                    wake[k].put(None)
+            yield ctypes.addressof(words), memory
+        finally:
+            self._hold(slots, helpers, -1)
+
+    def _hold(self, slots: ctypes.Array, helpers: int, change: int) -> None:
+        with self._lock:
+            for k in range(helpers):
+                slots[k * SLOT_WORDS + 1] += change
 
     def _start(self, wanted: int) -> None:
         serve = self._dispatch().serve

@@ -182,12 +182,16 @@ class _Writer:
         if has_status:
             yield "status[0] = 0"
         memory = "0" if constant(scratch) == 0 else f"scratch_address({scratch})"
-        special = {"lo": "0", "hi": tasks, "scratch": memory, "status": "address(status)"}
+        in_team = any(p.kind == "team" for p in program.params)
+        special = {"lo": "0", "hi": tasks, "scratch": "scratch" if in_team else memory, "status": "address(status)"}
+        special |= {"calls": f"{program.name}_calls", "team": "team"}
         arguments = (special.get(p.kind) or self._word(p, values[p.name]) for p in program.params)
         alone = f"{program.name}({', '.join(('RET', 'EXC', *arguments))})"
         known = [constant(e) for e in (tasks, work, grain)]
         if not program.tasks or (None not in known and (known[1] < self.threshold or known[0] <= known[2])):  # type: ignore[operator]
-            yield alone
+            if in_team:
+                yield f"with team_of({scratch}) as (team, scratch):"
+            yield "    " * in_team + alone
         else:
             kept = [p for p in program.params if p.kind not in ("lo", "hi", "scratch")]
             words = ", ".join("address(status)" if p.kind == "status" else self._word(p, values[p.name]) for p in kept)

@@ -17,7 +17,7 @@ from numstax import dtypes
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Literal, Output
 from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, divisor_text, less, stride_of
-from numstax.ir.loops import Buffer, BufferView, EmittedControl, EmittedUnit, Extern, Schedule
+from numstax.ir.loops import Buffer, BufferView, EmittedControl, EmittedLoop, EmittedUnit, Extern, Schedule
 from numstax.program import (
     Allocate,
     Argument,
@@ -98,6 +98,8 @@ class _Steps:
                 steps += [self._extern(item), *self._checks()]
             elif isinstance(item, EmittedControl):
                 steps += self._control(item)
+            elif isinstance(item, EmittedLoop):
+                steps += self._loop(item)
             else:
                 steps.append(self._call(item))
             steps += (Release(self.prefix + step.name) for step in releases)
@@ -112,10 +114,23 @@ class _Steps:
         return Allocate(name, step.dtype, step.shape)
 
     def _call(self, item: Emitted) -> Call:
-        program = self.shared.programs.setdefault(item.program.name, item.program)
-        if program != item.program:
+        self._add(item.program)
+        return Call(item.program.name, tuple(self.array.get(a, a) for a in item.args), item.checks)
+
+    def _add(self, program: Program) -> None:
+        if self.shared.programs.setdefault(program.name, program) != program:
             raise VerifyError(f"two different programs are called {program.name}")
-        return Call(program.name, tuple(self.array.get(a, a) for a in item.args), item.checks)
+
+    def _loop(self, item: EmittedLoop) -> Iterator[Step]:
+        for program in item.calls:
+            self._add(program)
+        prefix = f"w{next(self.shared.bodies)}_"
+        for buffer in item.memory:
+            self.array[buffer.name] = prefix + buffer.name
+            self.needs[prefix + buffer.name] = set().union(*map(symbols, buffer.shape))
+            yield Allocate(prefix + buffer.name, buffer.dtype, texts(buffer.shape))
+        yield self._call(item.emitted)
+        yield from (Release(self.array[buffer.name]) for buffer in item.memory)
 
     def _control(self, item: EmittedControl) -> Iterator[Step]:
         """Memory whose size is the same in every iteration is allocated once, in front."""

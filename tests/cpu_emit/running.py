@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.emit import Emitted, emit
+from numstax.cpu_emit.emit import emit
 from numstax.ir.index import Index, Var, as_index, contiguous_strides
 from numstax.ir.loops import Body, Buffer, Effect, Instr, Kernel, Loop, Schedule
 from numstax.ir.reference_loops import evaluate_schedule
-from numstax.program import Program
+from numstax.program import Emitted, Program
 from numstax.runtime.compile_cpu import compile_program
 from numstax.runtime.load import RETURN_SLOTS, load
 from numstax.tiles.cpu import tile

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from numstax.cpu_emit.emit import Emitted, emit
+from numstax.cpu_emit.emit import emit
 from numstax.errors import Origin
 from numstax.hardware import host
 from numstax.ir.index import Index, as_index, symbol
 from numstax.ir.loops import Extern, Kernel, Reduce, Schedule, Store
-from numstax.program import Program
+from numstax.program import Emitted, Program
 from numstax.runtime.compile_cpu import disassemble
 from numstax.tiles.cpu import tile
 from tests.cpu_emit.running import BodyBuilder, buffer, call, check, emitted_text, kernel, loop, schedule, var

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,13 +13,13 @@ from numstax.cpu_emit.emit import emit
 from numstax.errors import VerifyError
 from numstax.ir.graph import Graph, Node
 from numstax.ir.index import ONE, ZERO, Index, Symbol, as_index
-from numstax.ir.loops import Control, Extern, Kernel, Schedule
+from numstax.ir.loops import Control, Extern, Kernel, Refusal, Schedule
 from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.verify_loops import verify_schedule
 from numstax.knobs import Knobs
 from numstax.program import Allocate, ControlStep, Plan, all_steps
 from numstax.runtime.host import Host
-from numstax.runtime.launch import launcher
+from numstax.runtime.launch import Launcher, launcher
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
@@ -41,16 +42,25 @@ class Ran:
     def __init__(self, graph: Graph, host: Host, *args: np.ndarray) -> None:
         self.schedule = tile(split(fuse(lower(graph))))
         verify_schedule(self.schedule)
-        self.plan: Plan = plan(graph, self.schedule, emit(self.schedule))
+        with patch("numstax.cpu_emit.emit.emit_loop", lambda control, *_: Refusal(control.kind, "tested on the host")):
+            self.plan: Plan = plan(graph, self.schedule, emit(self.schedule))
         launch = launcher(self.plan, host)
         self.source, self.args = launch.source, [np.array(a) for a in args]
         self.outputs = launch.call(*self.args)
+        self._compare_with_native(launcher(plan(graph, self.schedule, emit(self.schedule)), host), args)
         for schedule in (lower(graph), self.schedule):
             outputs, writes = evaluate_schedule(schedule, args, {})
             for ours, theirs in zip(self.outputs, outputs, strict=True):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-12)
             for position, value in writes:
                 np.testing.assert_allclose(self.args[position], value, rtol=1e-12)
+
+    def _compare_with_native(self, launch: Launcher, args: Sequence[np.ndarray]) -> None:
+        """The loop as one program does what the host's loop did."""
+        given = [np.array(a) for a in args]
+        outputs = launch.call(*given)
+        for ours, theirs in zip((*outputs, *given), (*self.outputs, *self.args), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
     @property
     def control(self) -> Control:
