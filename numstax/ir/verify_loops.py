@@ -155,7 +155,8 @@ def _verify_control(unit: Control, buffers: Mapping[str, Buffer], defined: set[s
     def wrong(what: str) -> VerifyError:
         return VerifyError(f"{unit.kind}: {what}", unit.origin)
 
-    for name in sorted(unit.reads() - defined):
+    # what a state holds before does not matter where a body writes it whole
+    for name in sorted(unit.reads() - defined - set(unit.args[: unit.states])):
         raise wrong(f"reads {name}, which is not written before")
     if isinstance(unit.head, str) and buffers[unit.head].shape:
         raise wrong(f"{unit.head} is not 0-d")

@@ -35,12 +35,14 @@ class Storage:
     position : the argument that owns it, None when it was made inside the function.
     read_only : writes are an error, as in NumPy.
     fixed : why a write cannot be traced ('' when it can).
+    born : the number of the scope in which it was made.
     """
 
     node: Node
     position: int | None = None
     read_only: bool = False
     fixed: str = ""
+    born: int = 0
 
 
 Method = Callable[..., Any]
@@ -106,7 +108,7 @@ class TracedArray:
         strides = None if base is None else step.strides(base, self.sizes)
         node = step.read(self.recorder.nodes, self.node)
         if self.is_scalar:
-            return TracedArray(self.recorder, Storage(node, read_only=not step.writeable), node, strides)
+            return TracedArray(self.recorder, self.recorder.storage(node, not step.writeable), node, strides)
         return TracedArray(self.recorder, self.storage, node, strides, (*self.views, step))
 
     def put(self, value: Node) -> None:
@@ -121,6 +123,7 @@ class TracedArray:
             bases.append(view.read(nodes, bases[-1]))
         for view, base in zip(reversed(self.views), reversed(bases[:-1]), strict=True):
             value = view.put(nodes, base, value)
+        self.recorder.note(self.storage)
         self.storage.node = value
 
     # --- attributes -------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ _COMPARISONS = {
 def resolve(op: str, types: tuple[ops.Operand, ...], dtype: np.dtype | None) -> tuple[tuple[np.dtype, ...], np.dtype]:
     """Operand dtypes and result dtype; `dtype` asks for the loop with that result."""
     if dtype is None:
+        if all(t in _PYTHON_NUMBERS for t in types):  # NumPy would take two Python ints for objects
+            types = tuple(map(np.dtype, types))
         return ops.resolve(op, types)
     ufunc = getattr(np, op)
     found = ufunc.resolve_dtypes((*types, None), signature=(*[None] * len(types), dtype), casting="same_kind")
@@ -88,6 +90,8 @@ def in_range(rec: Recorder, operand: Any, value: object, dtype: np.dtype) -> Any
     if type(value) is not Size or dtypes.kind(dtype) not in "iu":
         return operand
     info, shapes = np.iinfo(dtype), rec.shapes
+    if not shapes.has_hint(value.index) and dtype.itemsize >= 4:
+        return operand  # the counter of a loop, or a number of elements
     if shapes.at_least(value.index, int(info.min)) and shapes.at_least(int(info.max), value.index):
         return operand
     return shapes.number(value.index)

@@ -13,7 +13,8 @@ A static trace has an environment without symbols, in which every question has a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 
@@ -127,6 +128,20 @@ class ShapeEnvironment:
             self._learn(Fact(">=", at_most - size, guarded=False))
         return size
 
+    @contextmanager
+    def counter(self, trips: Index | None) -> Iterator[Index]:
+        """The counter of a loop inside its body: ``0 <= k < trips`` is known, and nothing can be decided about it."""
+        if trips is not None:
+            trips = self.resolve(trips)
+        top = None if trips is None or trips.value is None else max(trips.value - 1, 0)
+        symbol = self._new("k", 0, top, 0, has_hint=False)
+        fact = None if trips is None else Fact(">=", trips - symbol - 1, guarded=False)
+        if fact is not None:
+            self.facts.append(fact)
+        yield symbol
+        if fact in self.facts:
+            self.facts.remove(fact)
+
     def layout(self, sizes: Sequence[int], steps: Sequence[int], name: str) -> tuple[Shape, Shape]:
         """Shape and strides (in elements) of the argument `name`.  Strides are products of sizes where the array is
         dense, constants inside the innermost size, else symbols."""
@@ -216,7 +231,16 @@ class ShapeEnvironment:
                     return True
                 if less(index + fact.index, ZERO) is True:
                     return False
-        return None
+        return True if self._follows(index, [f for f in self.facts if not f.guarded]) else None
+
+    def _follows(self, index: Index, facts: list[Fact]) -> bool:
+        """Is ``index >= 0`` a sum of facts about counters and a number of elements, each used once?"""
+        for k, fact in enumerate(facts):
+            if fact.relation == ">=" and set(_symbols(index)) & set(_symbols(fact.index)):
+                rest = index - fact.index
+                if less(rest, ZERO) is False or self._follows(rest, facts[:k] + facts[k + 1 :]):
+                    return True
+        return False
 
     def _known_zero(self, index: Index) -> bool | None:
         verdict = same(index, ZERO)
@@ -380,6 +404,10 @@ class ShapeEnvironment:
         self.facts = [f for f in self.facts if f.index.value is None]
         if isinstance(atom, Symbol):
             self._pinned = [replace(f, index=substitute(f.index, step)) for f in self._pinned]
+
+
+def _symbols(index: Index) -> list[Symbol]:
+    return [a for a in atoms(index) if isinstance(a, Symbol)]
 
 
 def _answer(relation: str, index: Index) -> bool | None:

@@ -33,6 +33,7 @@ class Nodes:
     def __init__(self) -> None:
         self._builder = Builder()
         self._made = 0
+        self._numbers: dict[Node, int] = {}
 
     def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, /, **attrs: Hashable) -> Node:
         origin = user_origin()
@@ -42,7 +43,22 @@ class Nodes:
                 f"the function unrolls to more than {LIMIT} operations", origin,
                 "write the loop over elements with array operations, or jit the body of the loop",
             )  # fmt: skip
-        return self._builder.node(op, tuple(args), shape, dtype, origin, **attrs)
+        node = self._builder.node(op, tuple(args), shape, dtype, origin, **attrs)
+        self._numbers.setdefault(node, len(self._numbers))
+        return node
+
+    def remake(self, node: Node, args: tuple[Node, ...]) -> Node:
+        """The same operation on other arguments of the same types."""
+        return self.make(node.op, args, node.shape, node.dtype, **dict(node.attrs))
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are."""
+        return len(self._numbers)
+
+    def number(self, node: Node) -> int:
+        """The nodes in the order in which they were first made; inputs come before all."""
+        return self._numbers.get(node, -1)
 
     def input(self, position: int, shape: Shape, dtype: np.dtype) -> Node:
         """An input; it comes from the caller, not from a line of the function."""

@@ -27,8 +27,10 @@ from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.trace import extern, generators, host, substitutes
 from numstax.trace.array import TracedArray
 from numstax.trace.captures import MISSING, Captures, Getter, always, item
+from numstax.trace.control import Control
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
+from numstax.trace.source import CONTROL, rewrite
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -54,6 +56,7 @@ class Rebinder:
     def __init__(self, rec: Recorder) -> None:
         self.rec = rec
         self.captures = Captures()
+        self.control = Control(rec)
         self._memo: dict[int, tuple[object, Any]] = {}
         self._views: dict[int, GlobalsView] = {}
         self._copies: list[tuple[str, Callable[[], list[Any]], Callable[[], list[Any]]]] = []
@@ -170,7 +173,8 @@ class Rebinder:
             return found[1]
         _check_code(function.__code__)
         cells = tuple(types.CellType() for _ in function.__closure__ or ())
-        copy = types.FunctionType(function.__code__, self._view(function.__globals__), function.__name__, None, cells)
+        code = rewrite(function) or function.__code__
+        copy = types.FunctionType(code, self._view(function.__globals__), function.__name__, None, cells)
         self._memo[id(function)] = (function, copy)
         names = function.__code__.co_freevars
         for name, old, new in zip(names, function.__closure__ or (), cells, strict=True):
@@ -340,7 +344,7 @@ class GlobalsView(dict):
             __builtins__={**vars(builtins), "__import__": self._import}, __name__=namespace.get("__name__")
         )
         self._rebinder, self._namespace = rebinder, namespace
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[str, Any] = {CONTROL: rebinder.control}
 
     def __getitem__(self, name: str) -> Any:
         if name in self._seen:

@@ -7,13 +7,13 @@ function of the tracer as an argument; a trace that fails is dropped with its Re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import UnsupportedArgumentError, UnsupportedDtypeError
-from numstax.ir.graph import InputSpec, Node, topological
+from numstax.ir.graph import CONTROL, InputSpec, Node, topological
 from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
 from numstax.trace import elementwise, extern, host, indexing, ufuncs
@@ -25,6 +25,9 @@ from numstax.trace.nodes import Nodes
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import DATA_DEPENDENT, HANDLERS, REFUSED
 from numstax.trace.sizes import Condition, Size
+
+if TYPE_CHECKING:
+    from numstax.trace.scopes import Scope
 
 WEAK_DTYPES: Mapping[type, np.dtype] = {
     bool: dtypes.BOOL,
@@ -53,6 +56,11 @@ class Recorder:
         self._rehearsals: list[np.random.Generator] = []
         self._fixed_inputs: set[int] = set()
         self._values: dict[Node, Any] = {}
+        self.scope: Scope | None = None
+        """The innermost part of the program that is being run on trial."""
+        self.storage_serial = 0
+        self.entries: dict[Node, Node] = {}
+        """What the placeholders of loops and branches start from."""
 
     # --- inputs -----------------------------------------------------------------------------------
 
@@ -116,13 +124,22 @@ class Recorder:
 
     # --- handles ----------------------------------------------------------------------------------
 
+    def note(self, storage: Storage) -> None:
+        """The storage is about to be written."""
+        if self.scope is not None:
+            self.scope.note(storage)
+
+    def storage(self, node: Node, read_only: bool = False) -> Storage:
+        """New memory."""
+        return Storage(node, read_only=read_only, born=self.storage_serial)
+
     def fresh(self, node: Node, is_scalar: bool = False, weak: type | None = None) -> TracedArray:
         """A handle of new C-contiguous memory, or of a scalar."""
-        return TracedArray(self, Storage(node), node, contiguous_strides(node.shape), (), is_scalar, weak)
+        return TracedArray(self, self.storage(node), node, contiguous_strides(node.shape), (), is_scalar, weak)
 
     def laid_out(self, node: Node, strides: Strides | None, is_scalar: bool = False) -> TracedArray:
         """A handle of new memory with these strides."""
-        return TracedArray(self, Storage(node), node, strides, (), is_scalar)
+        return TracedArray(self, self.storage(node), node, strides, (), is_scalar)
 
     def lift(self, value: object) -> TracedArray:
         """Any array-like as a handle."""
@@ -164,7 +181,9 @@ class Recorder:
         return self.example(node)
 
     def _is_varying(self, node: Node) -> bool:
-        return node.op == "input" and node.attr("position") not in self._fixed_inputs
+        if node.op == "input":
+            return node.attr("position") not in self._fixed_inputs
+        return node.op in ("placeholder", *CONTROL)
 
     def _sizes_of(self, nodes: Sequence[Node]) -> list[Index]:
         """What is not known to be a number among the sizes in the nodes."""
@@ -173,7 +192,13 @@ class Recorder:
         return [n for n in used if n.value is None]
 
     def example(self, node: Node) -> np.ndarray:
-        """The value of `node` for the arguments of this call."""
+        """The value of `node` for the arguments of this call; loops and branches give what they start from."""
+        for part in topological([node]):
+            if part.op == "placeholder" and part not in self._values:
+                self._values[part] = self.example(self.entries[part])
+            elif part.op in CONTROL and part not in self._values:
+                first = part.op != "while"
+                self._values[part] = [self.example(a) for a in part.args[first : first + part.attr("states")]]
         evaluate_nodes(topological([node]), self._values, self.examples, self.shapes.values)
         return self._values[node]
 

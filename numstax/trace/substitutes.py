@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from numstax import dtypes
 from numstax.errors import SideEffectError
 from numstax.trace.array import TracedArray
 from numstax.trace.generators import TracedGenerator, seeded_generator
+from numstax.trace.loops import TracedRange
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
 from numstax.trace.registry import HANDLERS, REFUSED
@@ -63,7 +65,7 @@ class _ScalarType(type):
 
 def scalar_type(rec: Recorder, original: type) -> type:
     """A stand-in for ``np.float32``, ``float`` and the like."""
-    weak = original if original in (float, complex) else None
+    weak = original if original in (int, float, complex) else None
     dtype = np.dtype(original)
 
     def convert(value: Any) -> TracedArray:
@@ -118,8 +120,10 @@ def math_function(rec: Recorder, name: str) -> Callable[..., Any]:
 def builtin(rec: Recorder, name: str) -> Any:
     """The builtin, or its stand-in."""
     original = getattr(builtins, name)
-    if name in ("float", "complex"):
+    if name in ("int", "float", "complex"):
         return scalar_type(rec, original)
+    if name == "range":
+        return _range
     if name == "len":
         return lambda value: value.shape[0] if type(value) is TracedArray and value.sizes else len(value)
     if name in ("max", "min"):
@@ -127,6 +131,14 @@ def builtin(rec: Recorder, name: str) -> Any:
     if name in _EFFECTS:
         return _refuse_call(f"{name}()")
     return original
+
+
+def _range(*args: Any) -> Any:
+    """``range``; with sizes and traced integers, what a loop is captured over."""
+    if not contains_traced(args):
+        return range(*args)
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    return TracedRange(start, stop, operator.index(step))
 
 
 def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callable[..., Any]:

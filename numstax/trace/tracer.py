@@ -19,6 +19,7 @@ from numstax.records import record
 from numstax.trace import functions  # noqa: F401  (fills the registry)
 from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
 from numstax.trace.array import Storage, TracedArray
+from numstax.trace.bodies import escaped
 from numstax.trace.captures import Getter
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.rebind import Rebinder
@@ -99,6 +100,12 @@ def trace(
     bases, made = outputs.finish()
     writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
     asserts, binders = tuple(rec.shapes.asserts), tuple(rec.binders)
+    roots = [o.node for o in (*bases, *made)] + [node for _, node in writes]
+    leaked = escaped(roots)
+    if leaked is not None:
+        raise SideEffectError(
+            "a value made in a loop or branch is used outside of it", leaked.origin, "assign it to a variable"
+        )
     graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, asserts, binders=binders), rec.shapes)
     captures = rebinder.captures
     return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, rec.draws, captures.guard())

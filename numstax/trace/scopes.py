@@ -1,0 +1,264 @@
+"""Scopes: running a part of the user's function so that what it does can be undone, or become the body of a node.
+
+A Scope is entered before the part runs.  While it is open, it notes every array that existed before and is written,
+and copies of the containers that the part can reach; `undo` puts all of them back.  Values that the part starts from
+are *placeholders*: nodes that stand for a state of a loop (or for what a branch finds), with the value they have in
+the call that is traced for an example.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax.errors import TraceError, VerifyError
+from numstax.ir.graph import Node
+from numstax.ir.index import contiguous_strides
+from numstax.records import record
+from numstax.trace.array import Storage, TracedArray
+from numstax.trace.origin import user_origin
+from numstax.trace.sizes import Condition, Shape, Size
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+serial = count(1).__next__
+
+
+class CannotCaptureError(TraceError):
+    """The part cannot become the body of a node; it may still run as Python, if it is short."""
+
+
+class Undefined:
+    """The value of a variable that is not bound."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnboundLocalError("a variable is read before it is assigned")
+
+    def __bool__(self) -> bool:
+        raise UnboundLocalError("a variable is read before it is assigned")
+
+    __repr__ = object.__repr__
+
+
+UNDEFINED = Undefined()
+
+
+class Scope:
+    """One run of a part of the program.  `functions` : what runs; their variables lead to the containers to watch."""
+
+    def __init__(self, rec: Recorder, functions: tuple[Callable[..., Any], ...]) -> None:
+        self.rec = rec
+        self.serial = rec.storage_serial = serial()
+        self.first_node = rec.nodes.count
+        self.written: dict[int, tuple[Storage, Node]] = {}
+        """Arrays from before that were written, and what they held."""
+        self._outer = rec.scope
+        rec.scope = self
+        self._containers = [(c, _contents(c)) for c in _containers(functions)]
+
+    def note(self, storage: Storage) -> None:
+        """The storage is about to be written."""
+        if storage.born < self.serial:
+            self.written.setdefault(id(storage), (storage, storage.node))
+        if self._outer is not None:
+            self._outer.note(storage)
+
+    def changed_container(self) -> Any:
+        """A container that the part has changed, or None."""
+        return next((c for c, before in self._containers if not _same(_contents(c), before)), None)
+
+    def close(self) -> None:
+        self.rec.scope = self._outer
+
+    def undo(self) -> None:
+        """Everything as it was before."""
+        for storage, node in self.written.values():
+            storage.node = node
+        for container, before in self._containers:
+            _restore(container, before)
+        self.close()
+
+
+# --- containers ---------------------------------------------------------------------------------------
+
+
+def _containers(functions: tuple[Callable[..., Any], ...]) -> list[Any]:
+    """The lists, dicts, sets and attributes of objects that the variables of these functions lead to."""
+    seen: dict[int, Any] = {}
+    pending = [cell for f in functions for cell in getattr(f, "__closure__", None) or ()]
+    values = [c.cell_contents for c in pending if _is_full(c)]
+    while values:
+        value = values.pop()
+        if id(value) in seen:
+            continue
+        if isinstance(value, types.FunctionType):
+            seen[id(value)] = None
+            values += [c.cell_contents for c in value.__closure__ or () if _is_full(c)]
+        elif type(value) in (list, dict, set):
+            seen[id(value)] = value
+            values += value.values() if isinstance(value, dict) else value
+        elif type(value) is tuple:
+            seen[id(value)] = None
+            values += value
+        elif _has_own_attributes(value):
+            seen[id(value)] = value.__dict__
+            values += value.__dict__.values()
+    return [c for c in seen.values() if c is not None]
+
+
+def _has_own_attributes(value: Any) -> bool:
+    kind = type(value)
+    return (
+        not isinstance(value, type | types.ModuleType)
+        and not kind.__module__.startswith("numstax")
+        and (type(getattr(value, "__dict__", None)) is dict)
+    )
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _contents(container: Any) -> Any:
+    return dict(container) if isinstance(container, dict) else list(container)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(a[k] is b[k] for k in a)
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _restore(container: Any, before: Any) -> None:
+    if not _same(_contents(container), before):
+        if isinstance(container, list):
+            container[:] = before
+        else:
+            container.clear()
+            container.update(before)
+
+
+# --- values of variables --------------------------------------------------------------------------------
+
+
+@record
+class Kind:
+    """What a state is: its dtype and shape; `scalar` a NumPy scalar, `weak` the type of a Python number."""
+
+    dtype: np.dtype
+    shape: Shape
+    scalar: bool = False
+    weak: type | None = None
+
+    def __str__(self) -> str:
+        if self.weak is not None:
+            return f"a Python {self.weak.__name__}"
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def is_number(value: Any) -> bool:
+    """Something that can be a state: an array, a NumPy scalar, or a Python number."""
+    return type(value) in (bool, int, float, complex, Size, Condition) or isinstance(
+        value, TracedArray | np.generic | np.ndarray
+    )
+
+
+def lifted(rec: Recorder, value: Any) -> TracedArray:
+    """The handle of a number or array."""
+    if type(value) is Condition:
+        return condition_value(rec, value)
+    return rec.lift(value)
+
+
+def condition_value(rec: Recorder, condition: Condition) -> TracedArray:
+    """A comparison of sizes as a traced bool."""
+    op = {">=": "greater_equal", "==": "equal", "!=": "not_equal"}[condition.relation]
+    found = rec.elementwise(op, rec.lift(Size(rec, condition.index)), 0)
+    return rec.fresh(found.node, True, weak=bool)
+
+
+def kind_of(handle: TracedArray) -> Kind:
+    return Kind(handle.dtype, handle.sizes, handle.is_scalar, handle.weak)
+
+
+def joined(a: Kind, b: Kind, np_result: Callable[..., Any]) -> Kind | None:
+    """A kind that holds values of both, one of which is a Python number; None: there is none."""
+    if a == b:
+        return a
+    if a.shape != b.shape:
+        return None
+    order = {bool: 0, int: 1, float: 2, complex: 3}
+    if a.weak and b.weak:
+        return max(a, b, key=lambda k: order[k.weak])  # type: ignore[index]
+    if a.weak or b.weak:
+        weak, strong = (a, b) if a.weak else (b, a)
+        holds = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}[strong.dtype.kind]
+        return strong if order[weak.weak] <= holds else None  # type: ignore[index]
+    return a if a.dtype == b.dtype and a.shape == b.shape else None
+
+
+def placeholder(rec: Recorder, kind: Kind, entry: Node | None) -> TracedArray:
+    """A handle whose value is a state; `entry` is what it starts from."""
+    key = serial()
+    node = rec.nodes.make("placeholder", (), kind.shape, kind.dtype, key=key)
+    if entry is not None:
+        rec.entries[node] = entry
+    return value_of(rec, node, kind)
+
+
+def value_of(rec: Recorder, node: Node, kind: Kind) -> TracedArray:
+    strides = contiguous_strides(kind.shape)
+    storage = Storage(node, born=rec.storage_serial)
+    return TracedArray(rec, storage, node, strides, (), kind.scalar or kind.weak is not None, kind.weak)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The leaves of nested lists, tuples and dicts, in order."""
+    if type(value) is dict:
+        for item in value.values():
+            yield from leaves(item)
+    elif isinstance(value, list | tuple) and not isinstance(value, TracedArray):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def rebuilt(value: Any, new: Iterator[Any]) -> Any:
+    """The same nest with other leaves."""
+    if type(value) is dict:
+        return {k: rebuilt(v, new) for k, v in value.items()}
+    if isinstance(value, list | tuple) and not isinstance(value, TracedArray):
+        items = [rebuilt(v, new) for v in value]
+        if isinstance(value, list):
+            return items
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return next(new)
+
+
+def refuse(message: str, remedy: str = "") -> CannotCaptureError:
+    return CannotCaptureError(message, user_origin(), remedy)
+
+
+def description(value: Any) -> str:
+    return "not assigned" if value is UNDEFINED else str(kind_of(value)) if type(value) is TracedArray else repr(value)
+
+
+@contextmanager
+def speculative(what: str) -> Iterator[None]:
+    """For code that might never run with these values: its errors only say that it cannot be captured."""
+    try:
+        yield
+    except (TraceError, VerifyError):
+        raise
+    except Exception as error:
+        raise refuse(f"{what} raises {type(error).__name__}: {error}") from error

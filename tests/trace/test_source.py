@@ -1,0 +1,371 @@
+# ruff: noqa: RET503, RET504, UP028, RUF021, F841
+"""Rewritten code gives what the user's code gives: results, exceptions, order of evaluation."""
+
+import operator
+import traceback
+import types
+
+import pytest
+
+from numstax.trace import source
+
+
+class Undefined:
+    def __bool__(self):
+        raise UnboundLocalError
+
+
+class Plain:
+    """The operators, all run as Python."""
+
+    UNDEFINED = Undefined()
+
+    def __init__(self):
+        self.names = []
+
+    def if_(self, condition, then, orelse, get, put, names):
+        self.names.append(("if", names))
+        then() if condition else orelse()
+
+    def while_(self, test, body, get, put, names):
+        self.names.append(("while", names))
+        while test():
+            put(get())
+            body()
+
+    def for_(self, iterable, body, more, get, put, names):
+        self.names.append(("for", names))
+        for item in iterable:
+            if more is not None and not more():
+                break
+            put(get())
+            body(item)
+
+    def if_exp(self, condition, then, orelse):
+        return then() if condition else orelse()
+
+    def and_(self, *thunks):
+        for thunk in thunks:
+            value = thunk()
+            if not value:
+                break
+        return value
+
+    def or_(self, *thunks):
+        for thunk in thunks:
+            value = thunk()
+            if value:
+                break
+        return value
+
+    def not_(self, value):
+        return not value
+
+    def compare(self, signs, first, *thunks):
+        ops = {"Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq}
+        a = first()
+        for sign, thunk in zip(signs, thunks):
+            b = thunk()
+            result = ops[sign](a, b)
+            if not result:
+                return result
+            a = b
+        return result
+
+
+def rewritten(function):
+    code = source.rewrite(function)
+    assert code is not None
+    assert code.co_freevars == function.__code__.co_freevars
+    assert code.co_filename == function.__code__.co_filename
+    control = Plain()
+    scope = {**function.__globals__, "__control__": control}
+    made = types.FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made, control
+
+
+def outcome(function, args):
+    LOG.clear()
+    try:
+        return "value", function(*args), list(LOG)
+    except Exception as error:
+        line = [
+            f.lineno
+            for f in traceback.extract_tb(error.__traceback__)
+            if f.filename == __file__ and f.name != "outcome"
+        ]
+        return type(error), str(error), line[-1], list(LOG)
+
+
+LOG: list = []
+
+
+def note(x):
+    LOG.append(x)
+    return x
+
+
+def early(x):
+    if x > 3:
+        return "big"
+    if x < 0:
+        return "negative"
+    elif x == 2:
+        return "two"
+    y = x + 1
+    return y
+
+
+def falls_off(x):
+    if x:
+        return 1
+
+
+def nested_return(x):
+    if x > 0:
+        if x > 5:
+            return "a"
+        x += 1
+    else:
+        x -= 1
+    return x
+
+
+def search(xs, wanted):
+    for k, x in enumerate(xs):
+        if x == wanted:
+            return k
+        if x < 0:
+            continue
+        note(x)
+    else:
+        note("all")
+    return -1
+
+
+def breaking(n):
+    total = 0
+    for i in range(n):
+        for j in range(n):
+            if j > i:
+                break
+            if (i + j) % 3 == 0:
+                continue
+            total += i * j
+        else:
+            total += 100
+        if total > 50:
+            break
+    else:
+        total = -total
+    return total
+
+
+def whiles(n):
+    steps = 0
+    while n != 1:
+        if n % 2:
+            n = 3 * n + 1
+        else:
+            n //= 2
+        steps += 1
+        if steps > 20:
+            return "long"
+    return steps
+
+
+def values(a, b, c):
+    return (a and b or c, not a, a if b else c, 0 < note(a) < note(b) <= note(c))
+
+
+def tries(x):
+    out = []
+    for k in range(4):
+        try:
+            out.append(1 // (x - k))
+            if k == 2:
+                break
+        except ZeroDivisionError as e:
+            out.append(str(e))
+            continue
+        finally:
+            note(k)
+        out.append("end")
+    return out
+
+
+def fails(x):
+    y = 1
+    if x:
+        y = 2
+        raise ValueError("no" if y else "yes")
+    return y
+
+
+def inner_functions(n):
+    k = 1
+
+    def add(x):
+        if x > 2:
+            return x + k
+        return x
+
+    fs = []
+    for i in range(n):
+        k = i
+        fs.append(lambda x: x + k if x else k)
+    return [add(i) for i in range(n)], [f(1) for f in fs]
+
+
+def swaps(n, *rest, base=10, **words):
+    a, b = 0, base
+    while a < n and b > 0:
+        a, b = a + 1, b - 1
+        if rest:
+            b -= len(rest)
+    return a, b, words
+
+
+def dead_store(n):
+    for i in range(n):
+        t = i * 2
+        note(t)
+    return n
+
+
+def partial(flag):
+    if flag:
+        y = 1
+    else:
+        z = 2
+    return y if flag else z
+
+
+def returns_in_with_loop(n):
+    i = 0
+    while True:
+        i += 1
+        if i == n:
+            return i
+        if i > 5:
+            break
+    return -i
+
+
+def power(x):
+    return 2 if x > 1 else 3
+
+
+lambdas = lambda x: x + 1 if x > 2 else x - 1  # noqa: E731
+
+
+CASES = [
+    *((early, (x,)) for x in (-1, 0, 2, 3, 9)),
+    *((falls_off, (x,)) for x in (0, 1)),
+    *((nested_return, (x,)) for x in (-2, 3, 9)),
+    *((search, (xs, w)) for xs in ([], [1, 2, -3, 4]) for w in (2, 4, 7)),
+    *((breaking, (n,)) for n in range(8)),
+    *((whiles, (n,)) for n in (1, 3, 7, 27)),
+    *((values, v) for v in ((0, 1, 2), (1, 2, 2), (3, 2, 1), (1, 0, 5))),
+    *((tries, (x,)) for x in range(5)),
+    *((fails, (x,)) for x in (0, 1)),
+    *((inner_functions, (n,)) for n in (0, 3, 5)),
+    (swaps, (4,)),
+    (swaps, (40, 1, 2)),
+    *((partial, (x,)) for x in (True, False)),
+    *((returns_in_with_loop, (n,)) for n in (1, 3, 9)),
+    *((power, (n,)) for n in (1, 3)),
+    *((lambdas, (n,)) for n in (1, 3)),
+]
+
+
+@pytest.mark.parametrize(("function", "args"), CASES, ids=lambda v: getattr(v, "__name__", str(v)))
+def test_same_as_written(function, args):
+    made, _ = rewritten(function)
+    assert outcome(made, args) == outcome(function, args)
+
+
+def test_defaults_and_keywords():
+    made, _ = rewritten(swaps)
+    assert made(3, base=2, z=1) == swaps(3, base=2, z=1)
+
+
+def test_what_a_loop_alone_uses_is_not_among_its_names():
+    made, control = rewritten(dead_store)
+    made(3)
+    assert control.names == [("for", ())]
+
+
+def test_names_of_a_recurrence():
+    def f(n):
+        a, b, unused = 0, 1, 5
+        for _ in range(n):
+            a, b = b, a + b
+        return a
+
+    made, control = rewritten(f)
+    assert made(10) == 55
+    assert control.names == [("for", ("a", "b"))]
+
+
+def test_closures_and_methods():
+    step = 3
+
+    class Counter:
+        def __init__(self, top):
+            self.top = top
+
+        def run(self):
+            total = 0
+            while total < self.top:
+                total += step
+            return total
+
+    made, _ = rewritten(Counter.run)
+    assert made(Counter(10)) == 12
+
+
+def test_super_works():
+    class Base:
+        def value(self, x):
+            return x
+
+    class Child(Base):
+        def value(self, x):
+            if x > 1:
+                return super().value(x) + 1
+            return super().value(x)
+
+    made, _ = rewritten(Child.value)
+    assert [made(Child(), x) for x in (1, 2)] == [1, 3]
+
+
+@pytest.mark.parametrize("text", ["def f(x):\n    return x + 1\n", "f = lambda x: x * 2\n"])
+def test_straight_lines_are_left_alone(text):
+    scope: dict = {}
+    exec(text, scope)
+    assert source.rewrite(scope["f"]) is None
+
+
+def test_without_source_nothing_is_rewritten():
+    scope: dict = {}
+    exec("def f(x):\n    if x:\n        return 1\n    return 2\n", scope)
+    assert source.rewrite(scope["f"]) is None
+
+
+def test_generators_and_globals_are_left_alone():
+    def generate(n):
+        for i in range(n):
+            yield i
+
+    def count():
+        global COUNT
+        if COUNT:
+            COUNT += 1
+
+    assert source.rewrite(generate) is None
+    assert source.rewrite(count) is None
+
+
+COUNT = 0
