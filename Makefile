@@ -1,10 +1,11 @@
-# Two commands: `make demo` and `make test`.  Both set up what they need; the second time they start at once.
+# `make demo` and `make test` set up what they need; the second time they start at once.  `make coverage` writes
+# docs/coverage.md anew.
 
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
 
-.PHONY: demo test clean
+.PHONY: demo test coverage clean
 
 demo: $(VENV)/demo.stamp
 	$(RUN)python -m bench.fused --quick --peers numpy
@@ -14,6 +15,9 @@ test: $(VENV)/dev.stamp
 	$(RUN)mypy
 	$(RUN)lint-imports
 	$(RUN)python -m pytest -q --numprocesses auto
+
+coverage: $(VENV)/dev.stamp
+	$(RUN)python -m tests.coverage.report
 
 clean:
 	rm -rf $(VENV)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,6 +169,10 @@ def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value))
         return Branch(kind, parts(getattr(value, n) for n in names), names)
+    if isinstance(value, Iterator):
+        raise UnsupportedOperationError(
+            f"a function that returns a {kind.__name__} cannot be compiled", None, "return a list of its items"
+        )
     return Fixed(bool(value) if type(value) is Condition else value)
 
 

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax.dtypes import is_supported
-from numstax.errors import DataDependentError, ReadOnlyError, UnsupportedOperationError
+from numstax.errors import DataDependentError, ReadOnlyError, SideEffectError, UnsupportedOperationError
 from numstax.ir.graph import Node
 from numstax.ir.index import Index
+from numstax.trace import attributes, host
+from numstax.trace.attributes import Flags, FlatIterator
 from numstax.trace.layout import Strides
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape, total
@@ -26,6 +28,10 @@ from numstax.trace.views import BitcastView, View
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
+
+
+_FEW = 1024
+"""Elements of an array that may become Python numbers."""
 
 
 @dataclass(slots=True)
@@ -111,7 +117,7 @@ class TracedArray:
             return TracedArray(self.recorder, self.recorder.storage(node, not step.writeable), node, strides)
         return TracedArray(self.recorder, self.storage, node, strides, (*self.views, step))
 
-    def put(self, value: Node) -> None:
+    def store(self, value: Node) -> None:
         """Replace the contents; `value` has the shape and dtype of this array."""
         if self.storage.read_only or not all(v.writeable for v in self.views):
             raise ReadOnlyError("assignment destination is read-only", user_origin(), "copy the array first")
@@ -138,6 +144,17 @@ class TracedArray:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self._read_size(n) for n in self.sizes)
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        """In place: this handle becomes the reshaped view."""
+        if self.storage.position is not None and not self.views:
+            raise SideEffectError("the shape of an argument is changed", user_origin(), "use a.reshape(shape)")
+        view = self.reshape(shape)
+        if view.storage is not self.storage:
+            raise AttributeError("Incompatible shape for in-place modification. Use `.reshape()` to make a copy.")
+        self.views, self.sizes, self._read = view.views, view.sizes, view._read
+        self.strides_in_elements = view.strides_in_elements
 
     def _read_size(self, size: Index) -> Any:
         self.recorder.shapes.was_read = True
@@ -190,6 +207,10 @@ class TracedArray:
         self.imag[...] = value
 
     @property
+    def flags(self) -> Flags:
+        return Flags(self)
+
+    @property
     def flat(self) -> FlatIterator:
         return FlatIterator(self)
 
@@ -199,7 +220,9 @@ class TracedArray:
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and hasattr(np.ndarray, name):
-            raise UnsupportedOperationError(f"ndarray.{name} of a traced array cannot be compiled", user_origin())
+            raise attributes.refusal(name)
+        if self.is_scalar and not name.startswith("__") and hasattr(self.__class__, name):
+            return attributes.scalar_attribute(self, name)
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
@@ -240,16 +263,25 @@ class TracedArray:
             dtype or self.dtype
         )
 
-    def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        return format(self.value("formatting takes the value", "format the result outside")[()], spec)
+    def __str__(self) -> str:
+        return str(self.value("text takes the value", "print or format the result, outside")[()])
 
-    def item(self, *index: int) -> Any:
-        return self.value("item() takes the value", "index it: a[0]").item(*index)
+    def __format__(self, spec: str) -> str:
+        return format(self.value("formatting takes the value", "print or format the result, outside")[()], spec)
+
+    def item(self, *index: Any) -> Any:
+        """One element as a Python number."""
+        at = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+        if not at and self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        chosen = self.reshape(-1)[at[0] if at else 0] if len(at) < 2 else self[tuple(at)]
+        return self.recorder.python_number(chosen)
 
     def tolist(self) -> Any:
-        return self.value("tolist() takes the values", "call it outside, on the result").tolist()
+        """Nested lists of Python numbers, as long as they are few."""
+        if self.size > _FEW:
+            return self.value("tolist() takes the values", "call it outside, on the result").tolist()
+        return [part.tolist() for part in self] if self.sizes else self.item()
 
     def tobytes(self) -> bytes:
         return self.value("tobytes() takes the values", "call it outside, on the result").tobytes()
@@ -305,8 +337,27 @@ class TracedArray:
     __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
     __lt__, __le__, __gt__, __ge__ = (_binary(op) for op in ("less", "less_equal", "greater", "greater_equal"))
     __eq__, __ne__ = _binary("equal"), _binary("not_equal")
-    __hash__ = None  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        if not self.is_scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self.value("a key of a dict or set is the value", "use an array, with the numbers as indices")[()])
+
     __neg__, __pos__, __abs__, __invert__ = (_unary(op) for op in ("negative", "positive", "absolute", "invert"))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if not self.is_scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return attributes.rounded(self, ndigits)
+
+    def __trunc__(self) -> Any:
+        return attributes.whole(self, "trunc")
+
+    def __floor__(self) -> Any:
+        return attributes.whole(self, "floor")
+
+    def __ceil__(self) -> Any:
+        return attributes.whole(self, "ceil")
 
     # --- methods that are the function of the same name -----------------------------------------------
 
@@ -316,12 +367,7 @@ class TracedArray:
     cumprod, clip, round, take = _method(np.cumprod), _method(np.clip), _method(np.round), _method(np.take)
     repeat, ravel, squeeze, swapaxes = _method(np.repeat), _method(np.ravel), _method(np.squeeze), _method(np.swapaxes)
     diagonal, trace, dot, argsort = _method(np.diagonal), _method(np.trace), _method(np.dot), _method(np.argsort)
-    argpartition, searchsorted, nonzero, compress = (
-        _method(np.argpartition),
-        _method(np.searchsorted),
-        _method(np.nonzero),
-        _method(np.compress),
-    )
+    argpartition, searchsorted, nonzero = _method(np.argpartition), _method(np.searchsorted), _method(np.nonzero)
     choose = _method(np.choose)
 
     # --- methods that differ from the function of the same name ---------------------------------------
@@ -341,8 +387,9 @@ class TracedArray:
         target = self.dtype if dtype is None or dtype is np.ndarray else np.dtype(dtype)
         if target.itemsize != self.itemsize or not is_supported(target):
             raise UnsupportedOperationError(
-                f"ndarray.view({target}) of a {self.dtype} array cannot be compiled", user_origin()
-            )
+                f"ndarray.view({target}) of a {self.dtype} array cannot be compiled", user_origin(),
+                "view it as a dtype with elements of the same size",
+            )  # fmt: skip
         if self.is_scalar:
             return self.recorder.fresh(self.recorder.nodes.bitcast(self.node, target), is_scalar=True)
         return self.derive(BitcastView(target))
@@ -361,6 +408,26 @@ class TracedArray:
     def fill(self, value: object) -> None:
         self[...] = value
 
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        self._call(np.put, indices, values, mode)
+
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        words = {"axis": axis} if out is None else {"axis": axis, "out": out}
+        return self.recorder.call(np.compress, (condition, self), words)
+
+    def byteswap(self, inplace: bool = False) -> TracedArray:
+        swapped = self._call(host.byteswapped)
+        if inplace:
+            self[...] = swapped
+        return self if inplace else swapped
+
+    device = "cpu"
+
+    def to_device(self, device: object, /, *, stream: object = None) -> TracedArray:
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"Unsupported device: {device}")
+        return self
+
     def sort(self, axis: int = -1, kind: Any = None) -> None:
         self[...] = self._call(np.sort, axis=axis, kind=kind)
 
@@ -374,24 +441,3 @@ class TracedArray:
 
     def _call(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         return self.recorder.call(function, (self, *args), kwargs)
-
-
-class FlatIterator:
-    """ndarray.flat: the elements in C order, readable and writeable."""
-
-    def __init__(self, array: TracedArray) -> None:
-        self._array = array
-
-    def __len__(self) -> int:
-        return self._array.size
-
-    def __iter__(self) -> Iterator[TracedArray]:
-        return iter(self._array.reshape(-1))
-
-    def __getitem__(self, key: object) -> TracedArray:
-        return self._array.flatten()[key]
-
-    def __setitem__(self, key: object, value: object) -> None:
-        flat = self._array.flatten()
-        flat[key] = value
-        self._array[...] = flat.reshape(self._array.shape)

@@ -42,7 +42,8 @@ def refusal(function: Callable[..., Any], reason: str | None) -> TraceError:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    module, name = getattr(function, "__module__", None), getattr(function, "__name__", repr(function))
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__name__", None) or f"function of type {type(function).__name__}"
     return f"{module}.{name}" if module else name
 
 
@@ -71,7 +72,8 @@ def call(
     found: list[Any] = []
     map_tree(result, found.append)
     for part in found:
-        if not isinstance(part, (np.ndarray, np.generic, *_NUMBERS)) or not dtypes.is_supported(np.asarray(part).dtype):
+        is_plain = type(part) is np.ndarray or isinstance(part, (np.generic, *_NUMBERS))
+        if not is_plain or not dtypes.is_supported(np.asarray(part).dtype):
             raise UnsupportedOperationError(
                 f"{name} gives a {type(part).__name__}, not arrays and numbers", user_origin(), "call it outside"
             )

@@ -67,6 +67,7 @@ class TracedGenerator:
         function = host.draw_seeded if self._ticket is None else host.draw
         shapes = drawn_shapes(words.get("size"))
         sample, after = extern.call(rec, function, (*given, before, method), words, shapes=shapes)
+        rec.note(self._state)
         self._state.node = after.node
         return sample
 
@@ -76,7 +77,7 @@ class TracedGenerator:
             raise UnsupportedOperationError(
                 f"Generator.shuffle of a {type(x).__name__} cannot be compiled", user_origin(), "shuffle an array"
             )
-        x.put(self._sample("shuffle", {"x": x, "axis": axis}).node)
+        x.store(self._sample("shuffle", {"x": x, "axis": axis}).node)
 
 
 def caller_generator(rec: Recorder, generator: np.random.Generator, name: str) -> TracedGenerator:
@@ -95,4 +96,4 @@ def seeded_generator(rec: Recorder, seed: Any) -> TracedGenerator:
             "pass a numpy.random.Generator as an argument and draw from it",
         )  # fmt: skip
     state = extern.call(rec, host.seeded, (seed,), {})
-    return TracedGenerator(rec, Storage(state.node))
+    return TracedGenerator(rec, rec.storage(state.node))

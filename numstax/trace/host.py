@@ -56,11 +56,28 @@ def fill_diagonal(base: np.ndarray, value: object, wrap: bool) -> np.ndarray:
     return out
 
 
+def place(base: np.ndarray, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A copy of `base` after ``np.place(base, mask, values)``."""
+    out = base.copy()
+    np.place(out, mask, values)
+    return out
+
+
 def where_assign(base: np.ndarray, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A copy of `base` after ``np.putmask(base, mask, values)``."""
     out = base.copy()
     np.putmask(out, mask, values)
     return out
+
+
+def byteswapped(x: np.ndarray) -> np.ndarray:
+    """``x.byteswap()``."""
+    return x.byteswap()
+
+
+def rounded(x: Any, digits: int) -> Any:
+    """Python's ``round`` of a number that NumPy hands on as its own."""
+    return round(x.item(), digits)
 
 
 def flattened(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:

@@ -65,7 +65,7 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
     if "mask" in kinds:
         if not _assign_mask(rec, x, items, value):
             args = (x, encode_key(rec, key), _cast_value(rec, x.dtype, value))
-            x.put(extern.call(rec, host.setitem, args, {}).node)
+            x.store(extern.call(rec, host.setitem, args, {}).node)
         return
     if "array" in kinds:
         places = _places(rec, x, items)
@@ -77,7 +77,7 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
         target = _basic(rec.shapes, x, items)
     if isinstance(value, TracedArray) and value.storage is target.storage and value.views == target.views:
         return
-    target.put(fitted(rec, value, target))
+    target.store(fitted(rec, value, target))
 
 
 def scatter(rec: Recorder, op: str, x: TracedArray, key: object, value: object) -> bool:
@@ -309,7 +309,7 @@ class _Places:
         """`value` has the shape and dtype of the elements."""
         back = tuple(int(k) for k in np.argsort(self.order))
         value = rec.nodes.transpose(value, back)
-        self.base.put(rec.nodes.scatter(self.base.node, value, self.indices, self.axes, op))
+        self.base.store(rec.nodes.scatter(self.base.node, value, self.indices, self.axes, op))
 
 
 def _places(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> _Places:
@@ -376,5 +376,5 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: o
     spread = rec.nodes.reshape(mask.node, mask.sizes + (ONE,) * (target.ndim - at - mask.ndim))
     choose = rec.nodes.broadcast(spread, target.sizes)
     chosen = rec.nodes.broadcast(node, rec.shapes.broadcast(node.shape, target.sizes))
-    target.put(rec.nodes.elementwise("where", (choose, chosen, target.node), x.dtype))
+    target.store(rec.nodes.elementwise("where", (choose, chosen, target.node), x.dtype))
     return True

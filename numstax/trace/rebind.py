@@ -24,7 +24,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
-from numstax.trace import extern, generators, host, substitutes
+from numstax.trace import classes, extern, generators, host, python_names, substitutes
 from numstax.trace.array import TracedArray
 from numstax.trace.captures import MISSING, Captures, Getter, always, item
 from numstax.trace.control import Control
@@ -87,6 +87,8 @@ class Rebinder:
             return self._module(value)
         if isinstance(value, type):
             return self._type(value)
+        if isinstance(value, np.vectorize):
+            raise classes.refused(np.vectorize)
         if isinstance(value, types.FunctionType):
             return self._function_value(value)
         if isinstance(value, types.MethodType):
@@ -135,8 +137,8 @@ class Rebinder:
     # --- functions --------------------------------------------------------------------------------
 
     def _builtin_function(self, function: Any) -> Any:
-        if substitutes.is_math(function):
-            return substitutes.math_function(self.rec, function.__name__)
+        if python_names.is_math(function):
+            return python_names.math_function(self.rec, function.__name__)
         if substitutes.needs_stand_in(function):
             return substitutes.numpy_function(self.rec, function)
         holder = function.__self__
@@ -149,7 +151,7 @@ class Rebinder:
         if root in _LIBRARIES:
             if root == "numpy" and substitutes.needs_stand_in(function):
                 return substitutes.numpy_function(self.rec, function)
-            return self._library_function(function) if root != "numpy" else function
+            return self._library_function(function)
         if not _is_library(function.__code__.co_filename):
             return self.function(function)
         if _is_impure(root):
@@ -224,6 +226,8 @@ class Rebinder:
     def _type(self, cls: type) -> type:
         if cls in _SCALAR_TYPES:
             return substitutes.scalar_type(self.rec, cls)
+        if (stand_in := classes.numpy_class(self.rec, cls)) is not None:
+            return stand_in
         file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
         own = cls.__module__ == "__main__" or (
             file and not _is_library(file) and _root(cls.__module__) not in _LIBRARIES
@@ -356,7 +360,7 @@ class GlobalsView(dict):
         if value is not MISSING:
             seen = self._rebinder.value(value, name, getter)
         elif hasattr(builtins, name):
-            seen = substitutes.builtin(self._rebinder.rec, name)
+            seen = python_names.builtin(self._rebinder.rec, name)
         else:
             raise KeyError(name)
         self._seen[name] = seen

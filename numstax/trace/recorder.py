@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import UnsupportedArgumentError, UnsupportedDtypeError
+from numstax.errors import SideEffectError, UnsupportedArgumentError, UnsupportedDtypeError
 from numstax.ir.graph import CONTROL, InputSpec, Node, topological
 from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
+from numstax.ir.values import map_tree
 from numstax.trace import elementwise, extern, host, indexing, ufuncs
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.environment import ShapeEnvironment
@@ -49,10 +50,12 @@ class Recorder:
         """Memory of the inputs, in their order."""
         self.binders: list[Node] = []
         """Results whose shapes show sizes that depend on data."""
-        self.constants: dict[int, tuple[np.ndarray, TracedArray]] = {}
-        """Arrays made while tracing that are the same in every call, by id."""
+        self.constants: dict[int, tuple[np.ndarray, np.ndarray, TracedArray]] = {}
+        """Arrays made while tracing that are the same in every call, by id: the array, what it held, its handle."""
         self.turn = Storage(self.nodes.constant(0, dtypes.INT64))
         """How many numbers have been drawn from generators of the caller."""
+        self.stand_ins: dict[type, type] = {}
+        """Scalar types that traced code sees another type in place of."""
         self._rehearsals: list[np.random.Generator] = []
         self._fixed_inputs: set[int] = set()
         self._values: dict[Node, Any] = {}
@@ -104,8 +107,8 @@ class Recorder:
                 handle = self.input(copied, f"constant{len(self.constants)}")
                 self._fixed_inputs.add(len(self.inputs) - 1)
                 handle.storage.position = None
-            found = self.constants[id(array)] = (array, handle)
-        return found[1]
+            found = self.constants[id(array)] = (array, copied, handle)
+        return found[2]
 
     @property
     def draws(self) -> bool:
@@ -116,6 +119,15 @@ class Recorder:
         """The ticket of a generator that draws the same numbers while tracing."""
         self._rehearsals.append(host.rehearsal(generator))
         return id(self._rehearsals[-1])
+
+    def check_constants(self) -> None:
+        """Raise SideEffectError when an array that was taken for a constant has been changed since."""
+        for array, taken, _ in self.constants.values():
+            if array.astype(taken.dtype).tobytes() != taken.tobytes():
+                raise SideEffectError(
+                    "an array that the function made with NumPy alone is changed after its first use", None,
+                    "make it with np.zeros, np.array or np.copy, or change it first",
+                )  # fmt: skip
 
     @property
     def constant_inputs(self) -> Mapping[int, np.ndarray]:
@@ -206,6 +218,16 @@ class Recorder:
         """What the call of a library function has just given."""
         self._values[node] = tuple(np.asarray(r) for r in results)
 
+    def python_number(self, x: TracedArray) -> Any:
+        """What ``item()`` gives: a Python number, traced when its value is not known."""
+        known = self.known(x.node)
+        if known is not None:
+            return known.item()
+        kind = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtypes.kind(x.dtype)]
+        if x.dtype == dtypes.UINT64:
+            x.value("item() takes the value", "index it: a[0]")
+        return self.fresh(self.nodes.cast(x.node, WEAK_DTYPES[kind]), True, kind)
+
     # --- sizes ------------------------------------------------------------------------------------
 
     def size(self, index: Index) -> Any:
@@ -234,6 +256,10 @@ class Recorder:
         handler = HANDLERS.get(function)
         if handler is not None and handler.keywords >= kwargs.keys():
             return handler.run(self, *args, **kwargs)
+        if function in DATA_DEPENDENT:
+            fixed = [self._fixed(a) for a in args]
+            if all(a is not None for a in fixed):
+                return map_tree(function(*fixed, **kwargs), self.lift)
         sized = self.shapes.mode and function in SELECTING and not kwargs and len(args) == 1
         if not sized and (function in REFUSED or function in DATA_DEPENDENT):
             raise extern.refusal(function, REFUSED.get(function))
@@ -242,6 +268,10 @@ class Recorder:
             return extern.call(self, function, args, kwargs)
         rest = {k: v for k, v in kwargs.items() if k != "out"}
         return ufuncs.deliver(self, extern.call(self, function, args, rest), out)
+
+    def _fixed(self, value: object) -> object:
+        """An argument with the value of a traced array, where that is known; else None."""
+        return self.known(value.node) if isinstance(value, TracedArray) else value
 
     def operator(self, op: str, *operands: object) -> Any:
         return ufuncs.operator(self, op, *operands)

@@ -92,6 +92,7 @@ def trace(
             f"a function that returns a {kind} cannot be compiled", None, "compile the functions it calls"
         )
     rebinder.check_unchanged()
+    rec.check_constants()
     changed = arguments.changed()
     if changed is not None:
         raise SideEffectError(f"the argument {changed!r} is changed inside the function", None, "return it instead")

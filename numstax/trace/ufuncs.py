@@ -29,8 +29,10 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
     """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
     if any(isinstance(x, Selection) for x in operands):
         return selection.elementwise(rec, op, operands)
-    if op in ("matmul", "divmod"):
-        return apply(rec, getattr(np, op), "__call__", operands, {})
+    if op == "matmul":
+        return apply(rec, np.matmul, "__call__", operands, {})
+    if op == "divmod":
+        return operator(rec, "floor_divide", *operands), operator(rec, "remainder", *operands)
     if op == "power":
         op, operands = _simpler_power(op, operands)
     result = rec.elementwise(op, *operands)
@@ -168,7 +170,7 @@ def _store(
     if where is not True:
         holds = rec.nodes.broadcast(rec.lift(where).node, out.sizes)
         value = rec.nodes.elementwise("where", (holds, value, out.node), out.dtype)
-    out.put(value)
+    out.store(value)
     return out
 
 
@@ -180,7 +182,7 @@ def deliver(rec: Recorder, result: TracedArray, out: object) -> TracedArray:
         raise UnsupportedOperationError("out= is an array from outside the traced function", user_origin())
     if not rec.shapes.unify_shapes(out.sizes, result.sizes):
         raise ShapeError(f"output array has wrong shape {text(out.sizes)}, not {text(result.sizes)}", user_origin())
-    out.put(rec.nodes.broadcast(rec.nodes.cast(result.node, out.dtype), out.sizes))
+    out.store(rec.nodes.broadcast(rec.nodes.cast(result.node, out.dtype), out.sizes))
     return out
 
 
@@ -195,7 +197,7 @@ def _at(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
     if native and indexing.scatter(rec, ufunc.__name__, target, inputs[1], inputs[2]):
         return
     args = (ufunc, target, indexing.encode_key(rec, inputs[1]), *inputs[2:])
-    target.put(extern.call(rec, host.ufunc_at, args, {}).node)
+    target.store(extern.call(rec, host.ufunc_at, args, {}).node)
 
 
 def _keeps_type(rec: Recorder, ufunc: np.ufunc, dtype: np.dtype, value: object) -> bool:

@@ -184,7 +184,7 @@ def test_empty_maximum() -> None:
 
 
 def asks(x):
-    return x * x.sum().item()
+    return x * {x.sum(): 1.0}[x.sum()]
 
 
 def converts(x):

@@ -142,6 +142,23 @@ def ascontiguousarray(rec: Recorder, a: Any, dtype: Any = None) -> TracedArray:
     return x if same else rec.fresh(x.node)
 
 
+@implements(np.asfortranarray, creates=True)
+def asfortranarray(rec: Recorder, a: Any, dtype: Any = None) -> TracedArray:
+    return array(rec, a, dtype, copy=None, order="F")
+
+
+@implements(np.require, creates=True)
+def require(rec: Recorder, a: Any, dtype: Any = None, requirements: Any = None) -> TracedArray:
+    wanted = {r.upper()[0] for r in ([requirements] if isinstance(requirements, str) else requirements or ())}
+    order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
+    return array(rec, a, dtype, copy=True if "O" in wanted else None, order=order)
+
+
+@implements(np.from_dlpack, creates=True)
+def from_dlpack(rec: Recorder, x: Any, /, *, device: Any = None, copy: bool | None = None) -> TracedArray:
+    return array(rec, x, copy=bool(copy))
+
+
 @implements(np.copy, creates=True)
 def copy(rec: Recorder, a: Any, order: str = "K", subok: bool = False) -> TracedArray:
     x = rec.lift(a)

@@ -46,6 +46,13 @@ def einsum(rec: Recorder, *operands: Any, out: Any = None, optimize: Any = False
     return deliver(rec, rec.fresh(final.node, not final.sizes), out)
 
 
+@implements(np.einsum_path)
+def einsum_path(rec: Recorder, *operands: Any, optimize: Any = "greedy") -> Any:
+    """A question about shapes alone."""
+    shapes = [tuple(rec.shapes.number(n) for n in rec.lift(x).sizes) for x in operands[1:]]
+    return np.einsum_path(operands[0], *map(np.empty, shapes), optimize=optimize)
+
+
 def _parse(text: str, arrays: Sequence[TracedArray]) -> tuple[list[str], str]:
     """Input and output subscripts, ellipses written out as letters."""
     left, arrow, right = text.replace(" ", "").partition("->")

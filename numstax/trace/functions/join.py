@@ -91,7 +91,7 @@ def stack(
     return deliver(rec, joined(rec, [xp.expand_dims(p, k) for p in parts], k, kind), out)
 
 
-@implements(np.vstack, creates=True)
+@implements(np.vstack, getattr(np, "row_stack", None), creates=True)
 def vstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
     return joined(rec, [xp.atleast_2d(p) for p in _arrays(rec, tup)], 0, dtype)
 
@@ -235,6 +235,23 @@ def roll(rec: Recorder, a: Any, shift: Any, axis: Any = None) -> TracedArray:
             lead = (slice(None),) * k
             x = joined(rec, [x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]], k)
     return rec.fresh(x.node)
+
+
+def _shifted(rec: Recorder, x: Any, axes: Any, sign: int) -> TracedArray:
+    a = rec.lift(x)
+    places = normalize_axes(axes, a.ndim)
+    half = tuple(a.shape[k] // 2 if sign > 0 else -(a.shape[k] // 2) for k in places)
+    return roll(rec, a, half, places)
+
+
+@implements(np.fft.fftshift)
+def fftshift(rec: Recorder, x: Any, axes: Any = None) -> TracedArray:
+    return _shifted(rec, x, axes, 1)
+
+
+@implements(np.fft.ifftshift)
+def ifftshift(rec: Recorder, x: Any, axes: Any = None) -> TracedArray:
+    return _shifted(rec, x, axes, -1)
 
 
 _INDEX_PADS = {"edge", "wrap", "reflect", "symmetric"}

@@ -213,6 +213,11 @@ def vector_norm(rec: Recorder, x: Any, /, *, axis: Any = None, keepdims: bool = 
     return extern.call(rec, np.linalg.vector_norm, (a,), {"axis": axis, "keepdims": keepdims, "ord": ord})
 
 
+@implements(np.linalg.matrix_norm)
+def matrix_norm(rec: Recorder, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> TracedArray:
+    return norm(rec, x, ord, (-2, -1), keepdims)
+
+
 @implements(np.linalg.matmul)
 def linalg_matmul(rec: Recorder, x1: Any, x2: Any, /) -> TracedArray:
     return matmul(rec, x1, x2)

@@ -110,7 +110,7 @@ def nan_to_num(
         ):
             result = rec.elementwise("where", test, rec.lift(value).astype(a.dtype), result)
     if not copy and not a.is_scalar:
-        a.put(result.node)
+        a.store(result.node)
         return a
     return result
 
@@ -145,6 +145,16 @@ def array_equal(rec: Recorder, a1: Any, a2: Any, equal_nan: bool = False) -> Any
     return rec.fresh(xp.all(same).node, is_scalar=True, weak=bool)
 
 
+@implements(np.array_equiv)
+def array_equiv(rec: Recorder, a1: Any, a2: Any) -> Any:
+    x, y = rec.lift(a1), rec.lift(a2)
+    try:
+        rec.shapes.broadcast(x.sizes, y.sizes)
+    except ShapeError:
+        return False
+    return rec.fresh(xp.all(x == y).node, is_scalar=True, weak=bool)
+
+
 @implements(np.diff)
 def diff(rec: Recorder, a: Any, n: int = 1, axis: Any = -1) -> TracedArray:
     x = rec.lift(a)
@@ -159,8 +169,22 @@ def diff(rec: Recorder, a: Any, n: int = 1, axis: Any = -1) -> TracedArray:
 
 
 @implements(np.ediff1d)
-def ediff1d(rec: Recorder, ary: Any) -> TracedArray:
-    return diff(rec, rec.lift(ary).ravel())
+def ediff1d(rec: Recorder, ary: Any, to_end: Any = None, to_begin: Any = None) -> TracedArray:
+    inner = diff(rec, rec.lift(ary).ravel())
+    ends = [None if e is None else rec.lift(e).ravel() for e in (to_begin, to_end)]
+    if any(e is not None and e.weak is None and not np.can_cast(e.dtype, inner.dtype, "same_kind") for e in ends):
+        raise CastError("dtype of `to_begin` or `to_end` must be compatible with input `ary`", user_origin())
+    parts = [p.astype(inner.dtype) for p in (ends[0], inner, ends[1]) if p is not None]
+    return xp.concatenate(parts) if len(parts) > 1 else inner
+
+
+@implements(np.polyval)
+def polyval(rec: Recorder, p: Any, x: Any) -> TracedArray:
+    coefficients, at = rec.lift(p), rec.lift(x)
+    y = xp.zeros_like(at)
+    for k in range(rec.shapes.number(coefficients.sizes[0])):
+        y = y * at + coefficients[k]
+    return y
 
 
 @implements(np.trapezoid)
@@ -220,6 +244,16 @@ def sinc(rec: Recorder, x: Any) -> TracedArray:
 @implements(np.isscalar)
 def isscalar(rec: Recorder, element: Any) -> bool:
     return bool(element.is_scalar)
+
+
+@implements(np.iterable)
+def iterable(rec: Recorder, y: Any) -> bool:
+    return not isinstance(y, TracedArray) or y.ndim > 0
+
+
+@implements(np.isfortran)
+def isfortran(rec: Recorder, a: Any) -> bool:
+    return bool(rec.lift(a).flags.fnc)
 
 
 @implements(np.iscomplexobj)

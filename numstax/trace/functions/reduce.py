@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import EmptyReductionError
+from numstax.errors import EmptyReductionError, ShapeError
 from numstax.ir.index import ONE, ZERO
 from numstax.trace import extern, ufuncs
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction, scan
-from numstax.trace.registry import implements
+from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis
 
 if TYPE_CHECKING:
@@ -105,3 +105,30 @@ def cumsum(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any 
 @implements(np.cumprod)
 def cumprod(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
     return ufuncs.deliver(rec, scan(rec, "multiply", a, axis, dtype), out)
+
+
+def _cumulative(rec: Recorder, op: str, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> TracedArray:
+    a = rec.lift(x)
+    if axis is None and a.ndim > 1:
+        raise ShapeError("For arrays which have more than one dimension ``axis`` argument is required.", user_origin())
+    result = scan(rec, op, a, axis, dtype)
+    if include_initial:
+        k = normalize_axis(0 if axis is None else axis, result.ndim)
+        shape = tuple(ONE if j == k else n for j, n in enumerate(result.sizes))
+        start = rec.fresh(rec.nodes.full(0 if op == "add" else 1, result.dtype, shape))
+        result = xp.concatenate([start, result], axis=k)
+    return ufuncs.deliver(rec, result, out)
+
+
+@implements(getattr(np, "cumulative_sum", None))
+def cumulative_sum(
+    rec: Recorder, x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> TracedArray:
+    return _cumulative(rec, "add", x, axis, dtype, out, include_initial)
+
+
+@implements(getattr(np, "cumulative_prod", None))
+def cumulative_prod(
+    rec: Recorder, x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> TracedArray:
+    return _cumulative(rec, "multiply", x, axis, dtype, out, include_initial)

@@ -1,5 +1,5 @@
-"""NumPy functions that are not traced: their result has a size that values decide, or they call back or
-have effects."""
+"""NumPy functions that are not traced: their result has a size that values decide, or they work in another way
+than on arrays of numbers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from numstax.trace.registry import DATA_DEPENDENT, REFUSED
 DATA_DEPENDENT |= {
     getattr(np, name)
     for name in (
-        "nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse unique_values extract compress "
-        "setdiff1d intersect1d union1d setxor1d trim_zeros bincount "
-        "array2string array_repr array_str mask_indices"
+        "nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse unique_values "
+        "setdiff1d intersect1d union1d setxor1d trim_zeros"
     ).split()
 }
 
-_CALLBACK = "calls a Python function for each part of an array"
-_MUTATES = "changes its argument"
-_EFFECT = "has an effect outside the function"
-
-REFUSED |= {
-    getattr(np, n): _CALLBACK for n in ("apply_along_axis", "apply_over_axes", "piecewise", "frompyfunc", "vectorize")
+_REASONS = {
+    "calls a Python function for each element": "frompyfunc",
+    "has an effect outside the function": (
+        "save savez savez_compressed savetxt info show_config show_runtime set_printoptions printoptions seterr "
+        "seterrcall setbufsize test"
+    ),
+    "reads a file or a setting": (
+        "load loadtxt genfromtxt fromfile fromregex geterr geterrcall getbufsize get_printoptions"
+    ),
+    "gives text": "array2string array_repr array_str",
+    "gives a matrix": "asmatrix bmat",
+    "goes through an array one element at a time": "nested_iters",
 }
-REFUSED |= {getattr(np, n): _MUTATES for n in ("place",)}
-REFUSED |= {getattr(np, n): _EFFECT for n in ("save", "savez", "savez_compressed", "savetxt")}
+REFUSED |= {getattr(np, name): reason for reason, names in _REASONS.items() for name in names.split()}

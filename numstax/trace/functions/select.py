@@ -9,6 +9,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import CastError, DataDependentError, ShapeError
+from numstax.ir.index import ONE
 from numstax.trace import elementwise, extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.indexing import fitted
@@ -142,7 +143,7 @@ def copyto(rec: Recorder, dst: Any, src: Any, casting: Any = "same_kind", where:
     if where is not True:
         mask = rec.nodes.broadcast(rec.lift(where).node, dst.sizes)
         value = rec.nodes.elementwise("where", (mask, value, dst.node), dst.dtype)
-    dst.put(value)
+    dst.store(value)
 
 
 @implements(np.putmask)
@@ -150,18 +151,27 @@ def putmask(rec: Recorder, a: Any, mask: Any, values: Any) -> None:
     if rec.lift(values).sizes in ((), a.sizes):
         copyto(rec, a, values, "unsafe", rec.lift(mask).astype(bool))
     else:
-        a.put(extern.call(rec, host.where_assign, (a, mask, values), {}).node)
+        a.store(extern.call(rec, host.where_assign, (a, mask, values), {}).node)
+
+
+@implements(np.place)
+def place(rec: Recorder, arr: Any, mask: Any, vals: Any) -> None:
+    values = rec.lift(vals).ravel()
+    if values.sizes == (ONE,):
+        copyto(rec, arr, values[0], "unsafe", rec.lift(mask).astype(bool).reshape(arr.shape))
+    else:
+        arr.store(extern.call(rec, host.place, (arr, mask, values), {}).node)
 
 
 @implements(np.put)
 def put(rec: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    a.put(extern.call(rec, host.put, (a, ind, v, mode), {}).node)
+    a.store(extern.call(rec, host.put, (a, ind, v, mode), {}).node)
 
 
 @implements(np.put_along_axis)
 def put_along_axis(rec: Recorder, arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     if axis is None:
-        arr.put(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}).node)
+        arr.store(extern.call(rec, host.put_along_axis, (arr, indices, values, axis), {}).node)
     else:
         arr[_along(rec, arr, rec.lift(indices), axis)] = values
 
@@ -174,6 +184,6 @@ def fill_diagonal(rec: Recorder, a: Any, val: Any, wrap: bool = False) -> None:
         on = i == j
         if wrap and rows > columns:
             on = (i % (columns + 1)) == j
-        a.put(rec.nodes.elementwise("where", (on.node, fitted(rec, val, a), a.node), a.dtype))
+        a.store(rec.nodes.elementwise("where", (on.node, fitted(rec, val, a), a.node), a.dtype))
     else:
-        a.put(extern.call(rec, host.fill_diagonal, (a, val, wrap), {}).node)
+        a.store(extern.call(rec, host.fill_diagonal, (a, val, wrap), {}).node)

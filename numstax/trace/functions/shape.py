@@ -7,10 +7,10 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from numstax import dtypes
-from numstax.errors import ShapeError
+from numstax.errors import ShapeError, UnsupportedOperationError
 from numstax.ir.index import ONE, product
 from numstax.trace.array import TracedArray
 from numstax.trace.layout import is_contiguous, reshape_strides
@@ -93,7 +93,7 @@ def transpose(rec: Recorder, a: Any, axes: Any = None) -> TracedArray:
     return x if x.is_scalar else x.derive(TransposeView(order))
 
 
-@implements(np.matrix_transpose)
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(rec: Recorder, x: Any, /) -> TracedArray:
     return swapaxes(rec, x, -1, -2)
 
@@ -190,6 +190,11 @@ def broadcast_to(rec: Recorder, array: Any, shape: Any, subok: bool = False) -> 
     return x.derive(BroadcastView(sizes))
 
 
+@implements(np.broadcast_shapes)
+def broadcast_shapes(rec: Recorder, *args: Any) -> tuple[Any, ...]:
+    return tuple(rec.size(n) for n in rec.shapes.broadcast(*map(as_shape, args)))
+
+
 @implements(np.broadcast_arrays)
 def broadcast_arrays(rec: Recorder, *args: Any, subok: bool = False) -> tuple[TracedArray, ...]:
     arrays = [rec.lift(a) for a in args]
@@ -212,6 +217,30 @@ def windows(
         if not rec.shapes.at_least(shape[k], 1):
             raise ShapeError("window shape cannot be larger than input array shape", user_origin())
     return array.derive(WindowView(axes, (*shape, *window)))
+
+
+@implements(as_strided)
+def strided(
+    rec: Recorder, x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True
+) -> TracedArray:
+    """The elements that a view would show, gathered; a write would reach only these."""
+    array = rec.lift(x)
+    sizes = array.shape if shape is None else tuple(shape)
+    steps = array.strides if strides is None else tuple(strides)
+    known = array.strides_in_elements
+    places = sum(
+        np.arange(int(n)).reshape([-1 if j == k else 1 for j in range(len(sizes))]) * int(step)
+        for k, (n, step) in enumerate(zip(sizes, steps, strict=True))
+    )
+    inside = np.size(places) == 0 or (np.min(places) >= 0 and np.max(places) < array.nbytes)
+    if known is None or not is_contiguous(array.sizes, known) or not inside or np.any(places % array.itemsize):
+        raise UnsupportedOperationError(
+            "as_strided beyond the memory of a C-contiguous array cannot be compiled", user_origin(),
+            "use numpy.lib.stride_tricks.sliding_window_view",
+        )  # fmt: skip
+    result = rec.fresh(array.reshape(-1)[rec.lift(places // array.itemsize)].node)
+    result.storage.fixed = "a view made by as_strided"
+    return result
 
 
 @implements(np.diagonal, np.linalg.diagonal)

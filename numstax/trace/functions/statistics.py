@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
+from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.reductions import reduction, scan
 from numstax.trace.registry import implements, xp
@@ -116,6 +117,38 @@ def average(
 def ptp(rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> TracedArray:
     high, low = (reduction(rec, op, a, axis, None, keepdims) for op in ("maximum", "minimum"))
     return deliver(rec, rec.elementwise("subtract", high, low), out)
+
+
+@implements(np.cov)
+def cov(
+    rec: Recorder, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
+    fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
+) -> TracedArray:  # fmt: skip
+    if fweights is not None or aweights is not None or rec.lift(m).ndim > 2:
+        words = {"rowvar": rowvar, "bias": bias, "ddof": ddof, "fweights": fweights, "aweights": aweights}
+        return extern.call(rec, np.cov, (m, y), words | ({} if dtype is None else {"dtype": dtype}))
+    series = [rec.lift(v) for v in (m, y) if v is not None]
+    work = np.result_type(*(v.dtype for v in series), np.float64) if dtype is None else np.dtype(dtype)
+    if not rowvar:
+        series = [v.T if k == 0 or v.ndim < 2 or v.shape[0] != 1 else v for k, v in enumerate(series)]
+    rows = xp.concatenate([xp.atleast_2d(v).astype(work) for v in series])
+    away = rows - mean(rec, rows, 1, keepdims=True)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    freedom = rows.shape[1] - ddof
+    scale = 1 / freedom if freedom > 0 else np.inf
+    return xp.squeeze(xp.dot(away, away.T.conj()) * scale)
+
+
+@implements(np.corrcoef)
+def corrcoef(rec: Recorder, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> TracedArray:
+    c = cov(rec, x, y, rowvar, dtype=dtype)
+    if not c.ndim:
+        return c / c
+    spread = xp.sqrt(xp.diag(c).real)
+    c = c / spread[:, None] / spread[None, :]
+    if dtypes.kind(c.dtype) != "c":
+        return xp.clip(c, -1, 1)
+    return rec.elementwise("complex", xp.clip(c.real, -1, 1), xp.clip(c.imag, -1, 1))
 
 
 # --- nan-forms: NaN does not take part ----------------------------------------------------------------

@@ -1,0 +1,100 @@
+"""What traced code sees in place of NumPy's classes that work on arrays: some work on traced ones, others are
+refused by name.  isinstance and issubclass answer as for the originals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numstax.errors import UnsupportedOperationError
+from numstax.trace.array import TracedArray
+from numstax.trace.origin import user_origin
+from numstax.trace.recorder import contains_traced
+
+if TYPE_CHECKING:
+    from numstax.trace.recorder import Recorder
+
+
+class StandIn(type):
+    """The type of a stand-in for a class: `convert` makes the instance when an argument is traced, or always."""
+
+    original: type
+    convert: Callable[..., Any]
+    always: bool = False
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls.always or contains_traced(args) or contains_traced(kwargs):
+            return cls.convert(*args, **kwargs)
+        return cls.original(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.original)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.original)
+
+    def __hash__(cls) -> int:
+        return hash(cls.original)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.original
+
+
+class Broadcast:
+    """np.broadcast of traced arrays: its shape."""
+
+    def __init__(self, rec: Recorder, args: tuple[Any, ...]) -> None:
+        sizes = rec.shapes.broadcast(*(rec.lift(a).sizes for a in args))
+        self.shape = tuple(rec.size(n) for n in sizes)
+        self.ndim = self.nd = len(sizes)
+        self.numiter = len(args)
+
+    @property
+    def size(self) -> Any:
+        count = 1
+        for n in self.shape:
+            count *= n
+        return count
+
+
+def _enumerate(x: TracedArray) -> Iterator[tuple[tuple[int, ...], TracedArray]]:
+    """np.ndenumerate."""
+    return ((at, x[at]) for at in np.ndindex(*x.shape))
+
+
+_REFUSED = {
+    np.nditer: ("goes through an array one element at a time", "loop over indices, or use array operations"),
+    np.vectorize: ("calls a Python function for each element", "call the function with whole arrays"),
+    np.matrix: ("is an ndarray of another kind", "use a plain array; @ is the matrix product"),
+    np.ma.MaskedArray: ("is an ndarray of another kind", "keep the mask apart: np.where(mask, a, b)"),
+    np.recarray: ("is an ndarray of another kind", "use one array for each field"),
+    np.memmap: ("opens a file", "open it outside and pass the array"),
+}
+_ALWAYS = (np.vectorize, np.memmap)
+"""Refused whatever the arguments are."""
+
+
+def refused(cls: type) -> UnsupportedOperationError:
+    reason, remedy = _REFUSED[cls]
+    name = f"numpy.{'ma.' if cls is np.ma.MaskedArray else ''}{cls.__name__}"
+    return UnsupportedOperationError(f"{name} {reason}, which cannot be compiled", user_origin(), remedy)
+
+
+def numpy_class(rec: Recorder, cls: type) -> type | None:
+    """The stand-in for a NumPy class, or None when the original serves."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise refused(cls)
+
+    if cls in _REFUSED:
+        convert: Callable[..., Any] = refuse
+    elif cls is np.broadcast:
+        convert = lambda *args: Broadcast(rec, args)  # noqa: E731
+    elif cls is np.ndenumerate:
+        convert = _enumerate
+    else:
+        return None
+    members = {"original": cls, "convert": staticmethod(convert), "always": cls in _ALWAYS, "__slots__": ()}
+    return StandIn(cls.__name__, (), members)
