@@ -32,11 +32,6 @@ def test_readme_example_runs_when_pasted(tmp_path: Path) -> None:
     assert any(line.startswith("def ") for line in lines)  # the printed source
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
-def test_examples_run(name: str) -> None:
-    assert run(str(ROOT / "examples" / name))
-
-
 @pytest.mark.parametrize("document", ["README.md", "docs/architecture.md"])
 def test_named_files_exist(document: str) -> None:
     text = (ROOT / document).read_text()
