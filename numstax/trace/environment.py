@@ -119,12 +119,12 @@ class ShapeEnvironment:
         self.integers.append(size)
         return size
 
-    def unbacked(self, value: int, at_most: Index) -> Index:
-        """A size that depends on data: `value` in this call, between 0 and `at_most`."""
+    def unbacked(self, value: int, at_most: Index | None, at_least: int = 0) -> Index:
+        """A size that depends on data: `value` in this call, between these bounds."""
         if at_most is ZERO:
             return ZERO
-        size = self._new("u", 0, at_most.value, value, has_hint=False)
-        if at_most.value is None:
+        size = self._new("u", at_least, None if at_most is None else at_most.value, value, has_hint=False)
+        if at_most is not None and at_most.value is None:
             self._learn(Fact(">=", at_most - size, guarded=False))
         return size
 

@@ -19,7 +19,7 @@ from numstax.ir.index import Index, evaluate
 from numstax.ir.values import map_tree
 from numstax.trace import host
 from numstax.trace.array import TracedArray
-from numstax.trace.extern_shapes import SELECTING, ShapeRule, result_shapes
+from numstax.trace.extern_shapes import ShapeRule, result_shapes
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Size, size_of
 
@@ -31,11 +31,11 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def refusal(function: Callable[..., Any], reason: str | None) -> TraceError:
-    """Why this function is not traced; reason None: the size of its result depends on values."""
+    """Why this function is not traced; reason None: its result depends on values in a way that no array shows."""
     name = name_of(function)
     if reason is None:
         return DataDependentError(
-            f"the size of the result of {name} depends on the values of an array", user_origin(),
+            f"what {name} gives, or its size, depends on the values of an array", user_origin(),
             "call it outside the compiled function and pass the result",
         )  # fmt: skip
     return UnsupportedOperationError(f"{name} {reason}", user_origin(), "call it outside the compiled function")
@@ -78,8 +78,8 @@ def call(
                 f"{name} gives a {type(part).__name__}, not arrays and numbers", user_origin(), "call it outside"
             )
     parts = [np.asarray(part) for part in found]
-    plain = not kwargs and len(args) == len(arrays)
-    sizes = shapes(parts) if shapes else result_shapes(rec, function, arrays, plain, parts)
+    symbols = len(rec.shapes.values)
+    sizes = shapes(parts) if shapes else result_shapes(rec, function, args, kwargs, arrays, parts)
     results = tuple((shape, p.dtype) for shape, p in zip(sizes, parts, strict=True))
     reference = _dotted(function, name)
     if len(parts) != 1 and any(isinstance(p, tuple | list) for p in result):
@@ -90,7 +90,7 @@ def call(
     )  # fmt: skip
     rec.remember(node, parts)
     made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
-    if plain and function in SELECTING and rec.shapes.mode:
+    if len(rec.shapes.values) > symbols:
         rec.binders.append(made[0])
     handles = (
         rec.fresh(n, not isinstance(part, np.ndarray), type(part) if type(part) in _NUMBERS else None)

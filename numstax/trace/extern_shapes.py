@@ -1,26 +1,24 @@
 """Shapes of what library functions give, where sizes are symbols.
 
 A call with example values has been made; enter its arguments and results.  Leaves the shape of each result: that
-of an argument for functions known to keep it, sizes of their own for functions whose result depends on values;
-for all other functions the sizes of the arguments become numbers.
+of an argument for functions known to keep it, sizes of their own for functions that count (`counts`); for all other
+functions the sizes of the arguments become numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax.ir.graph import Node
 from numstax.trace import host
-from numstax.trace.sizes import Shape, as_shape, size_of, total
+from numstax.trace.counts import COUNTING, counted_shapes
+from numstax.trace.sizes import Shape, as_shape, size_of
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
-
-SELECTING = (np.nonzero, np.flatnonzero, np.argwhere, np.unique)
-"""Functions of one array whose results have at most as many entries along axis 0 as the array has elements."""
 
 _KEEPING: dict[Any, int] = {
     **dict.fromkeys((np.sort, np.argsort, np.partition, np.argpartition, np.linalg.inv, np.linalg.cholesky), 0),
@@ -52,15 +50,18 @@ def drawn_shapes(size: Any) -> ShapeRule | None:
 
 
 def result_shapes(
-    rec: Recorder, function: Callable[..., Any], arrays: Sequence[Node], plain: bool, results: Sequence[Any]
+    rec: Recorder,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    arrays: Sequence[Node],
+    results: Sequence[Any],
 ) -> tuple[Shape, ...]:
-    """`plain`: called with the arrays alone."""
+    if function in COUNTING:
+        return counted_shapes(rec, function, args, kwargs, results)
     sizes = tuple(tuple(map(size_of, r.shape)) for r in results)
-    if not rec.shapes.mode:
+    if all(n.value is not None for node in arrays for n in node.shape):
         return sizes
-    if plain and function in SELECTING and len(arrays) == 1:
-        count = rec.shapes.unbacked(results[0].shape[0], total(arrays[0].shape))
-        return tuple((count, *map(size_of, r.shape[1:])) for r in results)
     place = _KEEPING.get(function)
     if place is not None and place < len(arrays):
         kept = arrays[place].shape

@@ -80,6 +80,17 @@ def rounded(x: Any, digits: int) -> Any:
     return round(x.item(), digits)
 
 
+def select(base: np.ndarray, mask: np.ndarray, at: int) -> np.ndarray:
+    """``base[..., mask, ...]``: the mask covers the axes from `at` on."""
+    key: Any = (*(slice(None),) * at, mask)
+    return base[key]
+
+
+def count(mask: np.ndarray) -> np.ndarray:
+    """As many elements as the mask has that are not 0; their values mean nothing."""
+    return np.empty(np.count_nonzero(mask), np.bool_)
+
+
 def flattened(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """The results of a function that nests them in lists and tuples, one after the other."""
     found: list[Any] = []

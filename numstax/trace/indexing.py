@@ -21,7 +21,7 @@ from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
-from numstax.trace.selection import Selection, size_unknown
+from numstax.trace.selection import Selection
 from numstax.trace.sizes import Shape, Size, size_of, text
 from numstax.trace.views import PickView, ReshapeView, SliceView
 
@@ -44,12 +44,13 @@ class _Item:
 
 def getitem(rec: Recorder, x: TracedArray, key: object) -> TracedArray | Selection:
     items, has_ellipsis = _expand(rec, x, key)
-    if any(i.kind == "mask" for i in items):
-        whole = all(i.kind == "slice" and i.value == slice(None) for i in items[1:])
-        if items[0].kind == "mask" and whole and _mask_fits(x, items[0].value, 0):
-            return Selection(rec, rec.fresh(x.node), rec.fresh(items[0].value.node))
-        raise size_unknown()
-    if any(i.kind == "array" for i in items):
+    kinds = [i.kind for i in items]
+    if "mask" in kinds:
+        if kinds.count("mask") == 1 and not {"array", "int"} & {*kinds}:
+            return _select(rec, x, items, kinds.index("mask"))
+        items = [part for k, item in enumerate(items) for part in _nonzero(rec, x, items, k)]
+        kinds.append("array")
+    if "array" in kinds:
         return _gather(rec, x, items)
     view = _basic(rec.shapes, x, items)
     if not view.sizes and not has_ellipsis:
@@ -162,8 +163,8 @@ def _item(rec: Recorder, part: object) -> list[_Item]:
         return [_Item("int", part)]
     if isinstance(part, bool | np.bool_):
         raise UnsupportedOperationError("indexing with a single boolean cannot be compiled", user_origin())
-    if isinstance(part, TracedArray):
-        return _array_item(rec, part)
+    if type(part) in (TracedArray, Selection):
+        return _array_item(rec, rec.lift(part))
     if isinstance(part, list | tuple) and not part:
         part = np.zeros(0, np.int64)
     if isinstance(part, np.ndarray | list | tuple):
@@ -247,8 +248,9 @@ def _range(shapes: ShapeEnvironment, part: slice, size: Index) -> tuple[Index, I
         return at if shapes.at_least(last, at) else last
 
     start, stop = clamped(part.start, first if forward else last), clamped(part.stop, last if forward else first)
-    # a start of -1, before the first element, would mean the last one in the slice
-    count = count_steps(shapes, start, stop, step) if forward or shapes.at_least(start, 0) else ZERO
+    # a start of -1, before the first element, would mean the last one in the slice, unless there is none
+    starts_inside = forward or part.start is None or shapes.at_least(start, 0)
+    count = count_steps(shapes, start, stop, step) if starts_inside else ZERO
     if count is ZERO:
         return ZERO, ONE, ZERO, slice(0, 0)
     return start, step, count, slice(start, stop if forward or shapes.at_least(stop, 0) else None, step)
@@ -342,6 +344,24 @@ def _gather(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArra
     return rec.fresh(node, is_scalar=not node.shape)
 
 
+def _select(rec: Recorder, x: TracedArray, items: Sequence[_Item], k: int) -> TracedArray | Selection:
+    """The elements under the mask, which is item k; the others are slices and new axes."""
+    mask: TracedArray = items[k].value
+    _mask_fits(x, mask, sum(i.axes for i in items[:k]))
+    base, given = rec.fresh(_basic(rec.shapes, x, items).node), rec.fresh(mask.node)
+    if k == 0 and mask.ndim:
+        return Selection(rec, base, given)
+    return extern.call(rec, host.select, (base, given, k), {})
+
+
+def _nonzero(rec: Recorder, x: TracedArray, items: Sequence[_Item], k: int) -> list[_Item]:
+    """Item k, an index array for each axis in place of a mask."""
+    if items[k].kind != "mask":
+        return [items[k]]
+    _mask_fits(x, items[k].value, sum(i.axes for i in items[:k]))
+    return [_Item("array", part) for part in rec.call(np.nonzero, (items[k].value,), {})]
+
+
 def _mask_fits(x: TracedArray, mask: TracedArray, at: int) -> bool:
     """True; raises IndexError when the mask has other sizes than the axes from `at` on that it covers."""
     for k, (n, m) in enumerate(zip(x.sizes[at : at + mask.ndim], mask.sizes, strict=True)):
@@ -354,7 +374,7 @@ def _mask_fits(x: TracedArray, mask: TracedArray, at: int) -> bool:
     return True
 
 
-def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: object) -> bool:
+def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: Any) -> bool:
     """``x[mask] = value`` as a choice; False when the value has one entry for each True."""
     at = next(k for k, i in enumerate(items) if i.kind == "mask")
     if any(i.kind in ("array", "int", "new") or (i.kind == "mask" and k != at) for k, i in enumerate(items)):
@@ -363,9 +383,8 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: o
     mask: TracedArray = items[at].value
     _mask_fits(target, mask, at)
     rest = target.sizes[at + mask.ndim :]
-    if isinstance(value, Selection):
-        if at or not value.same_places(mask.node) or not rec.shapes.unify_shapes(value.full.sizes, target.sizes):
-            raise size_unknown()
+    under = type(value) is Selection and not at and value.is_under(mask.node)
+    if under and rec.shapes.unify_shapes(value.full.sizes, target.sizes):
         value = value.full
         rest = target.sizes
     node = _cast_value(rec, x.dtype, value).node

@@ -23,6 +23,7 @@ from numstax.trace.classes import StandIn
 from numstax.trace.loops import TracedRange
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
+from numstax.trace.selection import Selection
 from numstax.trace.sizes import Size
 from numstax.trace.substitutes import scalar_type
 
@@ -80,7 +81,7 @@ def builtin(rec: Recorder, name: str) -> Any:
     if name == "range":
         return _range
     if name == "len":
-        return lambda value: value.shape[0] if type(value) is TracedArray and value.sizes else len(value)
+        return lambda value: value.shape[0] if type(value) in (TracedArray, Selection) and value.ndim else len(value)
     if name in ("max", "min"):
         return _extreme(rec, original, "greater" if name == "max" else "less")
     if name in ("any", "all"):

@@ -20,11 +20,11 @@ from numstax.ir.values import map_tree
 from numstax.trace import elementwise, extern, host, indexing, ufuncs
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.environment import ShapeEnvironment
-from numstax.trace.extern_shapes import SELECTING
 from numstax.trace.layout import Strides, may_overlap
 from numstax.trace.nodes import Nodes
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import DATA_DEPENDENT, HANDLERS, REFUSED
+from numstax.trace.selection import Selection
 from numstax.trace.sizes import Condition, Size
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Recorder:
         """Memory of the inputs, in their order."""
         self.binders: list[Node] = []
         """Results whose shapes show sizes that depend on data."""
+        self.counts: dict[Node, Index] = {}
+        """How many elements of a mask are not 0."""
         self.constants: dict[int, tuple[np.ndarray, np.ndarray, TracedArray]] = {}
         """Arrays made while tracing that are the same in every call, by id: the array, what it held, its handle."""
         self.turn = Storage(self.nodes.constant(0, dtypes.INT64))
@@ -157,6 +159,8 @@ class Recorder:
         """Any array-like as a handle."""
         if isinstance(value, TracedArray):
             return value
+        if type(value) is Selection:
+            return value.packed()
         if isinstance(value, Size):
             return self._lift_size(value.index)
         if isinstance(value, Condition):
@@ -260,8 +264,7 @@ class Recorder:
             fixed = [self._fixed(a) for a in args]
             if all(a is not None for a in fixed):
                 return map_tree(function(*fixed, **kwargs), self.lift)
-        sized = self.shapes.mode and function in SELECTING and not kwargs and len(args) == 1
-        if not sized and (function in REFUSED or function in DATA_DEPENDENT):
+        if function in REFUSED or function in DATA_DEPENDENT:
             raise extern.refusal(function, REFUSED.get(function))
         out = kwargs.get("out")
         if out is None:
@@ -300,7 +303,7 @@ def contains_traced(tree: object) -> bool:
     kind = type(tree)
     if kind is np.ndarray:
         return False
-    if kind is TracedArray or kind is Size:
+    if kind is TracedArray or kind is Size or kind is Selection:
         return True
     if isinstance(tree, _SEQUENCES):
         return any(contains_traced(item) for item in tree)

@@ -17,7 +17,7 @@ from numstax.trace.environment import ShapeEnvironment
 
 
 def resolved(graph: Graph, shapes: ShapeEnvironment) -> Graph:
-    return map_sizes(graph, shapes.resolve) if shapes.mode else graph
+    return map_sizes(graph, shapes.resolve) if shapes.values else graph
 
 
 def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:

@@ -1,7 +1,8 @@
 """``a[mask]`` where the mask is known only at run time.
 
-Its size is unknown, so it is kept at full size together with the mask: elementwise operations work on all
-elements, and only those under the mask are stored or reduced.  What needs the size raises DataDependentError.
+As long as it can, it stays at full size together with the mask: elementwise operations work on all elements, and
+only those under the mask are reduced or stored.  What needs the elements side by side packs them: a library call,
+whose result has a size without hint.  From then on the packed array is what counts.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numstax.errors import CastError, DataDependentError, Origin
+from numstax.errors import CastError
 from numstax.ir.graph import Node
+from numstax.ir.index import Index
+from numstax.ir.ops import ELEMENTWISE
+from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
+from numstax.trace.sizes import total
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -43,18 +48,38 @@ def _method(function: Callable[..., Any]) -> Method:
     return lambda self, *args, **kwargs: self.__array_function__(function, (), (self, *args), kwargs)
 
 
+def _of_packed(name: str) -> Method:
+    return lambda self, *args: getattr(self.packed(), name)(*args)
+
+
 class Selection:
-    """`full` : new memory with all elements; `mask` covers its leading axes; `origin` : the line that selects."""
+    """`full` : new memory with all elements; `mask` covers its leading axes."""
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("full", "mask", "origin", "recorder")
+    __slots__ = ("_packed", "full", "mask", "recorder")
 
     def __init__(self, recorder: Recorder, full: TracedArray, mask: TracedArray) -> None:
         self.recorder, self.full, self.mask = recorder, full, mask
-        self.origin = user_origin()
+        self._packed: TracedArray | None = None
 
-    def same_places(self, mask: Node) -> bool:
-        return self.mask.node is mask
+    def packed(self) -> TracedArray:
+        """The elements side by side."""
+        if self._packed is None:
+            self._packed = extern.call(self.recorder, host.select, (self.full, self.mask, 0), {})
+        return self._packed
+
+    def is_under(self, mask: Node) -> bool:
+        """Does it still stand at full size, under this mask?"""
+        return self._packed is None and self.mask.node is mask
+
+    @property
+    def is_packed(self) -> bool:
+        return self._packed is not None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """isinstance answers as for the array this stands for."""
+        return np.ndarray
 
     @property
     def ndim(self) -> int:
@@ -64,39 +89,48 @@ class Selection:
     def dtype(self) -> np.dtype:
         return self.full.dtype
 
+    @property
+    def sizes(self) -> tuple[Index, ...]:
+        if self._packed is not None:
+            return self._packed.sizes
+        count = extern.call(self.recorder, host.count, (self.mask,), {})
+        return (*count.sizes, *self.full.sizes[self.mask.ndim :])
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(map(self.recorder.size, self.sizes))
+
+    @property
+    def size(self) -> Any:
+        return self.recorder.size(total(self.sizes))
+
     def replaced(self, op: str, other: object) -> Selection:
         """An augmented assignment: the dtype stays."""
         result = elementwise(self.recorder, op, (self, other))
+        if type(result) is not Selection:
+            self.recorder.in_place(op, self.packed(), packed(other))
+            return self
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise CastError(
                 f"Cannot cast ufunc '{op}' output from {result.dtype!r} to {self.dtype!r} "
                 "with casting rule 'same_kind'",
                 user_origin(),
             )
-        return result.astype(self.dtype)
-
-    def astype(self, dtype: Any) -> Selection:
-        return Selection(self.recorder, self.full.astype(dtype), self.mask)
-
-    def copy(self) -> Selection:
+        self.full = result.full.astype(self.dtype)
         return self
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        raise size_unknown()
+    def astype(self, dtype: Any, **options: Any) -> Any:
+        if self._packed is not None or options:
+            return self.packed().astype(dtype, **options)
+        return Selection(self.recorder, self.full.astype(dtype), self.mask)
+
+    def copy(self, order: str = "C") -> Any:
+        if self._packed is not None:
+            return self._packed.copy(order)
+        return Selection(self.recorder, self.full, self.mask)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
-        raise size_unknown()
-
-    def __len__(self) -> int:
-        raise size_unknown()
-
-    def __iter__(self) -> Any:
-        raise size_unknown()
-
-    def __getitem__(self, key: object) -> Any:
-        raise size_unknown()
+        return getattr(self.packed(), name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
         return self.recorder.ufunc(ufunc, method, inputs, kwargs)
@@ -104,12 +138,11 @@ class Selection:
     def __array_function__(
         self, function: Callable[..., Any], types: object, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Reductions over all elements, or over the axes of the mask (axis 0 of the selection)."""
+        """Reductions over all elements, or over the axes of the mask (axis 0 of the selection), need not pack."""
         axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
-        if function not in _REDUCTIONS or args[0] is not self or kwargs.keys() - {"axis"} or len(args) > 2:
-            raise size_unknown()
-        if axis not in (None, 0):
-            raise size_unknown()
+        plain = function in _REDUCTIONS and args[0] is self and not kwargs.keys() - {"axis"} and len(args) <= 2
+        if self._packed is not None or not plain or axis not in (None, 0):
+            return self.recorder.call(function, packed(tuple(args)), packed(dict(kwargs)))
         axes = None if axis is None else tuple(range(self.mask.ndim))
         spread = self.mask.reshape(self.mask.shape + (1,) * (self.full.ndim - self.mask.ndim))
         return self.recorder.call(function, (self.full,), {"axis": axes, "where": spread})
@@ -118,36 +151,56 @@ class Selection:
     __sub__, __rsub__, __isub__ = _binary("subtract"), _reflected("subtract"), _in_place("subtract")
     __mul__, __rmul__, __imul__ = _binary("multiply"), _reflected("multiply"), _in_place("multiply")
     __truediv__, __rtruediv__, __itruediv__ = _binary("divide"), _reflected("divide"), _in_place("divide")
-    __floordiv__, __ifloordiv__ = _binary("floor_divide"), _in_place("floor_divide")
-    __mod__, __imod__ = _binary("remainder"), _in_place("remainder")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = (
+        _binary("floor_divide"),
+        _reflected("floor_divide"),
+        _in_place("floor_divide"),
+    )
+    __mod__, __rmod__, __imod__ = _binary("remainder"), _reflected("remainder"), _in_place("remainder")
     __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
-    __and__, __or__, __xor__ = (_binary(op) for op in ("bitwise_and", "bitwise_or", "bitwise_xor"))
+    __lshift__, __rlshift__, __ilshift__ = _binary("left_shift"), _reflected("left_shift"), _in_place("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _binary("right_shift"), _reflected("right_shift"), _in_place("right_shift")
+    __and__, __rand__, __iand__ = _binary("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
     __lt__, __le__, __gt__, __ge__ = (_binary(op) for op in ("less", "less_equal", "greater", "greater_equal"))
     __eq__, __ne__ = _binary("equal"), _binary("not_equal")
-    __neg__, __abs__, __invert__ = (_unary(op) for op in ("negative", "absolute", "invert"))
+    __neg__, __pos__, __abs__, __invert__ = (_unary(op) for op in ("negative", "positive", "absolute", "invert"))
+
     sum, prod, mean, var, std, any, all = (_method(function) for function in _REDUCTIONS)
+    __len__, __iter__, __getitem__, __setitem__ = map(_of_packed, ("__len__", "__iter__", "__getitem__", "__setitem__"))
+    __bool__, __int__, __float__, __index__ = map(_of_packed, ("__bool__", "__int__", "__float__", "__index__"))
+    __complex__, __array__, __contains__ = map(_of_packed, ("__complex__", "__array__", "__contains__"))
+    __format__ = _of_packed("__format__")
 
 
-def size_unknown(origin: Origin | None = None) -> DataDependentError:
-    """`origin` : the line to blame; default: the current one."""
-    return DataDependentError(
-        "boolean-mask indexing gives a size that depends on the values of an array",
-        origin or user_origin(),
-        "keep the full size: np.where(mask, a, 0)",
-    )
+def packed(tree: Any) -> Any:
+    """Nested arguments with packed arrays in place of selections."""
+    if type(tree) is Selection:
+        return tree.packed()
+    if type(tree) in (list, tuple):
+        return type(tree)(map(packed, tree))
+    return {key: packed(item) for key, item in tree.items()} if type(tree) is dict else tree
 
 
-def elementwise(rec: Recorder, op: str, operands: Sequence[Any]) -> Selection:
-    """An operation on selections under one mask and values that broadcast over their trailing axes."""
-    first = next(x for x in operands if isinstance(x, Selection))
+def has_selection(values: Sequence[object]) -> bool:
+    return any(type(x) is Selection for x in values)
+
+
+def elementwise(rec: Recorder, op: str, operands: Sequence[Any]) -> Any:
+    """At full size where the operands are selections under one mask and values that broadcast over their trailing
+    axes; else packed."""
+    first = next(x for x in operands if type(x) is Selection)
+    covered = first.mask.ndim
     whole: list[Any] = []
     for x in operands:
-        if isinstance(x, Selection):
-            if not x.same_places(first.mask.node) or x.full.sizes[: x.mask.ndim] != first.mask.sizes:
-                raise size_unknown()
-            whole.append(x.full)
-        elif np.ndim(x) < first.ndim:
-            whole.append(x)
+        if type(x) is Selection:
+            fits = op in ELEMENTWISE and x.is_under(first.mask.node) and x.full.sizes[:covered] == first.mask.sizes
         else:
-            raise size_unknown()
+            fits = not first.is_packed and np.ndim(x) < first.ndim
+        if not fits:
+            return rec.operator(op, *map(packed, operands))
+        whole.append(x.full if type(x) is Selection else x)
     return Selection(rec, rec.operator(op, *whole), first.mask)

@@ -25,7 +25,7 @@ from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.rebind import Rebinder
 from numstax.trace.recorder import Recorder
 from numstax.trace.resolve import resolved
-from numstax.trace.selection import Selection, size_unknown
+from numstax.trace.selection import Selection
 from numstax.trace.sizes import Size
 from numstax.trace.views import PickView
 
@@ -126,8 +126,8 @@ class Outputs:
 
     def leaf(self, value: Any) -> Leaf | None:
         """An output for a traced value or an array made while tracing."""
-        if isinstance(value, Selection):
-            raise size_unknown(value.origin)
+        if type(value) is Selection:
+            value = value.packed()
         if type(value) is Size:
             value = self._rec.lift(value)
         if isinstance(value, np.ndarray) and not isinstance(value, TracedArray):

@@ -15,7 +15,7 @@ from numstax.trace import elementwise, extern, host, indexing, reductions, selec
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import HANDLERS
-from numstax.trace.selection import Selection
+from numstax.trace.selection import has_selection
 from numstax.trace.sizes import Size, text
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _IGNORED = {"subok", "order", "casting"}
 
 def operator(rec: Recorder, op: str, *operands: object) -> Any:
     """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
-    if any(isinstance(x, Selection) for x in operands):
+    if has_selection(operands):
         return selection.elementwise(rec, op, operands)
     if op == "matmul":
         return apply(rec, np.matmul, "__call__", operands, {})
@@ -73,10 +73,10 @@ def in_place(rec: Recorder, op: str, target: TracedArray, operand: object) -> Tr
 def apply(rec: Recorder, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """``ufunc.method(*inputs, **kwargs)`` with some traced argument."""
     name = ufunc.__name__
-    if any(isinstance(x, Selection) for x in inputs):
-        if method != "__call__" or kwargs:
-            raise selection.size_unknown()
-        return selection.elementwise(rec, name, inputs)
+    if has_selection(inputs):
+        if method == "__call__" and not kwargs and name in ops.ELEMENTWISE and getattr(np, name, None) is ufunc:
+            return selection.elementwise(rec, name, inputs)
+        inputs = selection.packed(tuple(inputs))
     if method == "__call__":
         return _call(rec, ufunc, inputs, kwargs)
     if method == "at":

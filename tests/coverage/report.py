@@ -27,8 +27,8 @@ of one function differ. `make coverage` writes this file; a test runs every call
 SciPy: ufuncs of `scipy.special` that are operations of the graph are compiled, all other functions are called.
 Functions that call a Python function back (`scipy.optimize`) are refused.
 
-Where the size of a result depends on values, `nonzero`, `flatnonzero`, `argwhere` and `unique` are called under
-`dynamic=True`. A mask that selects (`a[m]`) is compiled into what is done with the selection.
+Where the size of a result depends on values, what follows is compiled for every size. A mask that selects (`a[m]`) is
+compiled into what is done with the selection, where that does not need the elements side by side.
 """
 
 

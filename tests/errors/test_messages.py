@@ -195,25 +195,34 @@ def sizes_by_value(x):
     return np.zeros(int(abs(x).sum()))
 
 
-def selects(x):
-    return x[x > 0]
+def has_any(x):
+    return x[x > 0] if x[x > 0].size > 3 else x
 
 
 def formats(x):
     return f"{x[0, 0]:.2f}"
 
 
-def finds(x):
-    return np.where(x > 0)
+def takes_the_first(x):
+    return x[np.where(x[0] > 0)[0][0]]
 
 
-def counts(x):
-    return np.unique(x)
+def loops(x):
+    return sum(v for v in x[x > 0])
 
 
-@pytest.mark.parametrize(
-    "function", [asks, converts, sizes_by_value, selects, formats, finds, counts], ids=lambda f: f.__name__
-)
+def needs_one(x):
+    return x[x > 0].max()
+
+
+def medians(x):
+    return np.median(x[x > 0])
+
+
+DECIDES = (asks, converts, sizes_by_value, formats, has_any, takes_the_first, loops, needs_one, medians)
+
+
+@pytest.mark.parametrize("function", DECIDES, ids=lambda f: f.__name__)
 def test_values_that_decide(function: Callable[..., object]) -> None:
     message = failure(errors.DataDependentError, function, X)
     assert here(function) in message

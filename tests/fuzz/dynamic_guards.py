@@ -91,6 +91,12 @@ STEPS = (
     "a[1:] = 0.5",
     "a = a.copy()\n    a[: k] = 2.5",
     "a = a[np.flatnonzero(a > 0.5)]",
+    "a = a[a > 0.5]",
+    "a = a.copy()\n    a[a > 0.5] = 0.25",
+    "a = np.unique(a) * 2",
+    "a = a * a[a > 0.5].size",
+    "a = b[b > 0.5] + (a[b > 0.5] if a.shape == b.shape else 0)",
+    "c = c[c[:, 0] > 0.5]",
 )
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from numstax.errors import (
     ArgumentCountError,
-    DataDependentError,
     SideEffectError,
     UnsupportedArgumentError,
     UnsupportedArrayError,
@@ -101,11 +100,6 @@ def test_refused_by_name(kind, value, words) -> None:
 
 def test_constants_in_results() -> None:
     check(lambda x: (1, "a", None, np.float32(2), np.arange(3), x.shape, len(x), x.ndim), X)
-
-
-def test_selection_without_size_is_not_a_result() -> None:
-    with pytest.raises(DataDependentError, match="boolean-mask indexing"):
-        trace(lambda x: x[x > 1] * 2, (X,), {})
 
 
 def test_endless_unrolling_stops(monkeypatch) -> None:

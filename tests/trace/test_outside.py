@@ -273,8 +273,8 @@ def test_impure_modules_are_refused() -> None:
 
 def test_values_are_asked_for() -> None:
     for program in (
-        lambda x: x[x > 1], lambda x: np.nonzero(x), lambda x: np.unique(x), lambda x: {x[0].item(): 1},
-        lambda x: list(range(x[0].astype(int))), lambda x: np.where(x), lambda x: f"{x[0]:.2f}",
+        lambda x: [*x[x > 1]], lambda x: np.trim_zeros(x), lambda x: {x[0].item(): 1},
+        lambda x: list(range(x[0].astype(int))), lambda x: f"{x[0]:.2f}",
     ):  # fmt: skip
         with pytest.raises(DataDependentError):
             trace(program, (X,), {})

@@ -1,4 +1,4 @@
-"""Positions and selections that are known while tracing: index helpers, compress, delete, insert.
+"""Positions and selections: index helpers, compress, delete, insert.
 
 A condition whose value is not known makes a `Selection`, as indexing with it does.
 """
@@ -15,7 +15,7 @@ from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
-from numstax.trace.selection import Selection, size_unknown
+from numstax.trace.selection import Selection
 from numstax.trace.sizes import normalize_axis
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ def ix_(rec: Recorder, *args: Any) -> tuple[TracedArray, ...]:
 
 def _true_places(rec: Recorder, mask: TracedArray) -> TracedArray:
     known = rec.known(mask.node)
-    if known is None:
-        raise size_unknown()
-    return rec.lift(np.flatnonzero(known))
+    return rec.call(np.flatnonzero, (mask,), {}) if known is None else rec.lift(np.flatnonzero(known))
 
 
 def _square(rec: Recorder, arr: Any) -> tuple[int, ...]:
@@ -76,12 +74,10 @@ def triu_indices_from(rec: Recorder, arr: Any, k: int = 0) -> tuple[TracedArray,
 @implements(np.compress)
 def compress(rec: Recorder, condition: Any, a: Any, axis: Any = None) -> TracedArray | Selection:
     x, mask = rec.lift(a), rec.lift(condition) != 0
-    if rec.known(mask.node) is not None:
-        return xp.take(x, _true_places(rec, mask), axis=axis)
     flat = x.ravel() if axis is None else x
-    if axis not in (None, 0) or flat.sizes[:1] != mask.sizes:
-        raise size_unknown()
-    return flat[mask]
+    if rec.known(mask.node) is None and axis in (None, 0) and flat.sizes[:1] == mask.sizes:
+        return flat[mask]
+    return xp.take(x, _true_places(rec, mask), axis=axis)
 
 
 @implements(np.extract)
@@ -90,14 +86,16 @@ def extract(rec: Recorder, condition: Any, arr: Any) -> TracedArray | Selection:
 
 
 @implements(np.delete)
-def delete(rec: Recorder, arr: Any, obj: Any, axis: Any = None) -> TracedArray:
+def delete(rec: Recorder, arr: Any, obj: Any, axis: Any = None) -> TracedArray | Selection:
     x = rec.lift(arr)
     if axis is None:
         x, axis = x.ravel(), 0
     k = normalize_axis(axis, x.ndim)
     gone = _known(rec, obj)
     if gone is None:
-        raise size_unknown()
+        kept = xp.ones_like(rec.fresh(rec.nodes.iota((x.sizes[k],), 0)), dtype=bool)
+        kept[obj] = False
+        return x[(*(slice(None),) * k, kept)]
     n = rec.shapes.number(x.sizes[k])
     return xp.take(x, np.delete(np.arange(n), gone), axis=k)
 

@@ -7,13 +7,7 @@ import numpy as np
 
 from numstax.trace.registry import DATA_DEPENDENT, REFUSED
 
-DATA_DEPENDENT |= {
-    getattr(np, name)
-    for name in (
-        "nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse unique_values "
-        "setdiff1d intersect1d union1d setxor1d trim_zeros"
-    ).split()
-}
+DATA_DEPENDENT.add(np.trim_zeros)
 
 _REASONS = {
     "calls a Python function for each element": "frompyfunc",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import CastError, DataDependentError, ShapeError
+from numstax.errors import CastError, ShapeError
 from numstax.ir.index import ONE
 from numstax.trace import elementwise, extern, host
 from numstax.trace.array import TracedArray
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 
 @implements(np.where)
-def where(rec: Recorder, condition: Any, *choices: Any) -> TracedArray:
+def where(rec: Recorder, condition: Any, *choices: Any) -> Any:
+    if not choices:
+        return rec.call(np.nonzero, (condition,), {})
     if len(choices) != 2:
-        raise DataDependentError(
-            "the size of the result of where(mask) depends on the values of an array", user_origin(),
-            "keep the full size: np.where(mask, a, b)",
-        )  # fmt: skip
+        raise ValueError("either both or neither of x and y should be given")
     chosen = rec.elementwise("where", rec.lift(condition) != 0 if not _is_bool(rec, condition) else condition, *choices)
     return rec.laid_out(chosen.node, chosen.strides_in_elements)
 

@@ -1,0 +1,145 @@
+"""Functions whose results have sizes that depend on values: one compilation, NumPy's results whatever the values."""
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax.errors import SizeError
+from tests.support import copy, normal, same
+
+X, Y = normal((50,), "f8"), normal((50,), "f8", 1)
+M = normal((6, 7), "f8", 2)
+I = np.random.default_rng(0).integers(0, 9, 40)
+
+
+def size_of_a_selection(x):
+    y = x[x > 0]
+    return y.sum() + y.size, len(y), y.shape, np.zeros(y.size)
+
+
+def selection_and_its_places(x):
+    m = x > 0
+    (at,) = np.nonzero(m)
+    return x[at] * 2 + x[m], np.flatnonzero(m), np.argwhere(m), np.where(m)[0] + 1
+
+
+def selections_under_one_mask(x, y):
+    m = x > 0
+    a, b = x[m], np.exp(y)[m]
+    return a + b, np.concatenate([a, b]), a @ b, a[b > 0.5], np.sort(a)[::-1], np.cumsum(a), a[:, None] * b
+
+
+def names_of_one_selection(x):
+    y = x[x > 0]
+    z = y
+    y += 1
+    w = y.copy()
+    y.size
+    y[y > 2] = 0
+    y *= 2
+    return y, z, w, y.astype("f4"), np.clip(y, 0, 1), y.sum(), y > 1
+
+
+def masks_among_other_keys(m):
+    rows, columns = m[:, 0] > 0, m[0] > 0
+    return (
+        m[rows], m[:, columns], m[m > 0], m[rows, 1:3], m[rows, None], m[rows, 2], m[1, columns], m[rows][:, columns],
+        m[None, rows],
+    )  # fmt: skip
+
+
+def masked_assignments(x, y):
+    m = x > 0
+    x[m] = y[m]
+    y[y > 1] = 3
+    y[~m] += 1
+    x[y > 2] = x[y > 2][::-1]
+    return x * 2
+
+
+def masked_assignments_of_rows(m):
+    m[:, m[0] > 0] += 1
+    m[m[:, 1] > 0] = m[0]
+    m[m[:, 2] > 0, 1] = 7
+    return m.sum()
+
+
+def filled(x):
+    out = np.zeros(x.size)
+    out[x > 0] = np.sqrt(x[x > 0])
+    return out
+
+
+def distinct(i):
+    return np.unique(i), np.unique(i, return_counts=True), np.unique(i, True, True, True), np.unique(i).max()
+
+
+def distinct_rows(m):
+    return np.unique(m.round(), axis=0), np.unique(m.round(), axis=1, return_counts=True)
+
+
+def distinct_parts(i):
+    return np.unique_counts(i).counts, np.unique_values(i), tuple(np.unique_all(i)), tuple(np.unique_inverse(i))
+
+
+def histogram(i):
+    counts = np.bincount(i)
+    return counts / counts.sum(), np.bincount(i, minlength=20)[:20], np.bincount(i, i * 0.5)
+
+
+def sets(x, i):
+    return np.union1d(i, i // 2), np.intersect1d(i, i * 2), np.setdiff1d(i, i // 2), np.setxor1d(i, i * 2), x[i[i > 3]]
+
+
+def extracted(x):
+    return np.extract(x > 0, x) * 2, np.compress(x > 0, x), np.compress(x[:6] > 0, x.reshape(10, 5), axis=0)
+
+
+CASES = (
+    (size_of_a_selection, X), (selection_and_its_places, X), (selections_under_one_mask, X, Y),
+    (names_of_one_selection, X), (masks_among_other_keys, M), (masked_assignments, X, Y),
+    (masked_assignments_of_rows, M), (filled, X), (distinct, I), (distinct_rows, M), (distinct_parts, I),
+    (histogram, I), (sets, X, I), (extracted, X),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"backend": "reference"}], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
+def test_counts_differ_from_call_to_call(case, options):
+    function, *given = case
+    compiled = numstax.jit(function, strict=True, **options)
+    for scale in (1, -1, 0):
+        args = [a * scale if a.dtype.kind == "f" else a * abs(scale) + (scale < 0) for a in given]
+        ours, theirs = [copy(a) for a in args], [copy(a) for a in args]
+        with np.errstate(all="ignore"):
+            want = function(*theirs)
+        same(compiled(*ours), want, ulps=16)
+        same(ours, theirs, ulps=16)
+    assert compiled.compile_count == 1
+
+
+def test_a_stated_size_is_checked():
+    def best(x):
+        y = x[x > 0]
+        numstax.check(y.size >= 1, "nothing is positive")
+        return y.max()
+
+    compiled = numstax.jit(best, strict=True)
+    assert compiled(X) == best(X)
+    with pytest.raises(SizeError, match="nothing is positive"):
+        compiled(-abs(X))
+
+
+def test_a_mask_is_counted_once():
+    compiled = numstax.jit(size_of_a_selection, strict=True)
+    compiled(X)
+    assert compiled.artifacts()[0].source.count("results_of(") == 1
+
+
+def test_too_many_values_for_a_mask():
+    def assign(x, y):
+        x[x > 0] = y
+        return x
+
+    with pytest.raises(ValueError, match="cannot assign"):
+        numstax.jit(assign, strict=True)(X.copy(), Y)
