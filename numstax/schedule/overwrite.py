@@ -7,7 +7,11 @@ edges added by `claim` have no cycle.
 
 from __future__ import annotations
 
-from numstax.ir.graph import CONTROL, Node, can_fail, control_args, is_state
+from collections.abc import Iterator
+
+from numstax.ir.graph import CONTROL, Node, can_fail, control_args, control_bodies, is_state
+from numstax.ir.index import Symbol, atoms
+from numstax.ir.show import index_leaves
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import Storage, Targets
 
@@ -31,7 +35,24 @@ class Overwriter:
         for node, roots in self._readers.items():
             if node.op not in ("input", "extern", *CONTROL):
                 self._after[_maker(node)] |= {_maker(r) for r in roots}
+        if targets.binders:
+            self._bind_sizes_first(storage, targets)
         self._overwritten: set[Node] = set()
+
+    def _bind_sizes_first(self, storage: Storage, targets: Targets) -> None:
+        """Whoever uses a size that depends on data comes after the library call that shows it."""
+        binders: dict[Symbol, Node] = {}
+        for node in targets.binders:
+            for symbol in _symbols(node):
+                binders.setdefault(symbol, _maker(node))
+        roots = set(storage.roots)
+        needed: dict[Node, set[Node]] = {}
+        for node in storage.order:
+            needed[node] = {binders[symbol] for symbol in _symbols(node) if symbol in binders}
+            needed[node] |= set().union(*(needed[a] for a in node.args if a not in roots))
+            if node in roots:
+                for binder in needed[node] - {node}:
+                    self._after[binder].add(node)
 
     def _allow(self, node: Node, argument: str) -> None:
         """`node`, and what it is based on down to the argument itself, may live in the argument."""
@@ -128,6 +149,16 @@ def based_on(node: Node) -> Node | None:
     if node.op in ("update", "scatter"):
         return node.args[0]
     return control_args(node.args[0])[1][node.attr("k")] if is_state(node) else None
+
+
+def _symbols(node: Node) -> Iterator[Symbol]:
+    """The sizes that depend on data."""
+    for index in index_leaves((node.shape, tuple(value for _, value in node.attrs))):
+        yield from (atom for atom in atoms(index) if isinstance(atom, Symbol) and atom.hint is None)
+    if node.op in CONTROL:
+        for body in control_bodies(node):
+            for inner in body.nodes():
+                yield from _symbols(inner)
 
 
 def _maker(node: Node) -> Node:

@@ -134,7 +134,7 @@ class Control:
         first = rec.nodes.count
         ends = []
         for run in (then, orelse):
-            scope = Scope(rec, functions)
+            scope = Scope(rec, functions, is_body=True)
             try:
                 with speculative("a branch on a traced value"):
                     run()

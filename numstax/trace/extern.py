@@ -21,6 +21,7 @@ from numstax.trace import host
 from numstax.trace.array import TracedArray
 from numstax.trace.extern_shapes import ShapeRule, result_shapes
 from numstax.trace.origin import user_origin
+from numstax.trace.scopes import outside_bodies
 from numstax.trace.sizes import Size, size_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,9 @@ def call(
     parts = [np.asarray(part) for part in found]
     symbols = len(rec.shapes.values)
     sizes = shapes(parts) if shapes else result_shapes(rec, function, args, kwargs, arrays, parts)
+    counts = len(rec.shapes.values) > symbols
+    if counts:
+        outside_bodies(rec)
     results = tuple((shape, p.dtype) for shape, p in zip(sizes, parts, strict=True))
     reference = _dotted(function, name)
     if len(parts) != 1 and any(isinstance(p, tuple | list) for p in result):
@@ -90,7 +94,7 @@ def call(
     )  # fmt: skip
     rec.remember(node, parts)
     made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
-    if len(rec.shapes.values) > symbols:
+    if counts:
         rec.binders.append(made[0])
     handles = (
         rec.fresh(n, not isinstance(part, np.ndarray), type(part) if type(part) in _NUMBERS else None)

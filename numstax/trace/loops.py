@@ -170,7 +170,7 @@ class Loop:
     def _attempt(self) -> bool:
         """Run one iteration on states; False when more has to be a state.  The node is made when all fits."""
         rec = self.rec
-        scope = Scope(rec, self.functions)
+        scope = Scope(rec, self.functions, is_body=True)
         first = scope.first_node
         try:
             places = {key: placeholder(rec, kind, self.starts[key]) for key, kind in self.kinds.items()}

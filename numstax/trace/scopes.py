@@ -50,15 +50,18 @@ UNDEFINED = Undefined()
 
 
 class Scope:
-    """One run of a part of the program.  `functions` : what runs; their variables lead to the containers to watch."""
+    """One run of a part of the program.  `functions` : what runs; their variables lead to the containers to watch.
+    `is_body` : does it become the body of a node?"""
 
-    def __init__(self, rec: Recorder, functions: tuple[Callable[..., Any], ...]) -> None:
+    def __init__(self, rec: Recorder, functions: tuple[Callable[..., Any], ...], is_body: bool = False) -> None:
         self.rec = rec
         self.serial = rec.storage_serial = serial()
         self.first_node = rec.nodes.count
         self.written: dict[int, tuple[Storage, Node]] = {}
         """Arrays from before that were written, and what they held."""
         self._outer = rec.scope
+        self.is_body: bool = is_body or (self._outer is not None and self._outer.is_body)
+        self._undone = False
         rec.scope = self
         self._containers = [(c, _contents(c)) for c in _containers(functions)]
 
@@ -73,6 +76,11 @@ class Scope:
         """A container that the part has changed, or None."""
         return next((c for c, before in self._containers if not _same(_contents(c), before)), None)
 
+    @property
+    def is_undone(self) -> bool:
+        """Does nothing that was done in it count any more?"""
+        return self._undone or (self._outer is not None and self._outer.is_undone)
+
     def close(self) -> None:
         self.rec.scope = self._outer
 
@@ -82,6 +90,7 @@ class Scope:
             storage.node = node
         for container, before in self._containers:
             _restore(container, before)
+        self._undone = True
         self.close()
 
 
@@ -247,6 +256,15 @@ def rebuilt(value: Any, new: Iterator[Any]) -> Any:
 
 def refuse(message: str, remedy: str = "") -> CannotCaptureError:
     return CannotCaptureError(message, user_origin(), remedy)
+
+
+def outside_bodies(rec: Recorder) -> None:
+    """Raise where the sizes that a library call gives would not be known outside of a body."""
+    if rec.scope is not None and rec.scope.is_body:
+        raise refuse(
+            "a size depends on data inside a loop or branch that is captured",
+            "select before the loop, or keep the full size: np.where(mask, a, 0)",
+        )
 
 
 def description(value: Any) -> str:

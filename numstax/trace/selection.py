@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numstax.errors import CastError
 from numstax.ir.graph import Node
 from numstax.ir.index import Index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
-from numstax.trace.origin import user_origin
+from numstax.trace.scopes import Scope, outside_bodies
 from numstax.trace.sizes import total
 
 if TYPE_CHECKING:
@@ -56,25 +55,29 @@ class Selection:
     """`full` : new memory with all elements; `mask` covers its leading axes."""
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("_packed", "full", "mask", "recorder")
+    __slots__ = ("_packed", "_packed_in", "full", "mask", "recorder")
 
     def __init__(self, recorder: Recorder, full: TracedArray, mask: TracedArray) -> None:
         self.recorder, self.full, self.mask = recorder, full, mask
         self._packed: TracedArray | None = None
+        self._packed_in: Scope | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        return self._packed is not None and not (self._packed_in is not None and self._packed_in.is_undone)
 
     def packed(self) -> TracedArray:
         """The elements side by side."""
-        if self._packed is None:
+        if not self.is_packed:
+            outside_bodies(self.recorder)
             self._packed = extern.call(self.recorder, host.select, (self.full, self.mask, 0), {})
+            self._packed_in = self.recorder.scope
+        assert self._packed is not None
         return self._packed
 
     def is_under(self, mask: Node) -> bool:
         """Does it still stand at full size, under this mask?"""
-        return self._packed is None and self.mask.node is mask
-
-    @property
-    def is_packed(self) -> bool:
-        return self._packed is not None
+        return not self.is_packed and self.mask.node is mask
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -91,8 +94,8 @@ class Selection:
 
     @property
     def sizes(self) -> tuple[Index, ...]:
-        if self._packed is not None:
-            return self._packed.sizes
+        if self.is_packed:
+            return self.packed().sizes
         count = extern.call(self.recorder, host.count, (self.mask,), {})
         return (*count.sizes, *self.full.sizes[self.mask.ndim :])
 
@@ -105,29 +108,21 @@ class Selection:
         return self.recorder.size(total(self.sizes))
 
     def replaced(self, op: str, other: object) -> Selection:
-        """An augmented assignment: the dtype stays."""
-        result = elementwise(self.recorder, op, (self, other))
-        if type(result) is not Selection:
-            self.recorder.in_place(op, self.packed(), packed(other))
-            return self
-        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-            raise CastError(
-                f"Cannot cast ufunc '{op}' output from {result.dtype!r} to {self.dtype!r} "
-                "with casting rule 'same_kind'",
-                user_origin(),
-            )
-        self.full = result.full.astype(self.dtype)
+        """An augmented assignment."""
+        whole = _whole(op, (self, other))
+        target, operand = (self.packed(), packed(other)) if whole is None else whole
+        self.recorder.in_place(op, target, operand)
         return self
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        if self._packed is not None or options:
+        if self.is_packed or options:
             return self.packed().astype(dtype, **options)
         return Selection(self.recorder, self.full.astype(dtype), self.mask)
 
     def copy(self, order: str = "C") -> Any:
-        if self._packed is not None:
-            return self._packed.copy(order)
-        return Selection(self.recorder, self.full, self.mask)
+        if self.is_packed:
+            return self.packed().copy(order)
+        return Selection(self.recorder, self.recorder.fresh(self.full.node), self.mask)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.packed(), name)
@@ -141,7 +136,7 @@ class Selection:
         """Reductions over all elements, or over the axes of the mask (axis 0 of the selection), need not pack."""
         axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
         plain = function in _REDUCTIONS and args[0] is self and not kwargs.keys() - {"axis"} and len(args) <= 2
-        if self._packed is not None or not plain or axis not in (None, 0):
+        if self.is_packed or not plain or axis not in (None, 0):
             return self.recorder.call(function, packed(tuple(args)), packed(dict(kwargs)))
         axes = None if axis is None else tuple(range(self.mask.ndim))
         spread = self.mask.reshape(self.mask.shape + (1,) * (self.full.ndim - self.mask.ndim))
@@ -190,17 +185,24 @@ def has_selection(values: Sequence[object]) -> bool:
 
 
 def elementwise(rec: Recorder, op: str, operands: Sequence[Any]) -> Any:
-    """At full size where the operands are selections under one mask and values that broadcast over their trailing
-    axes; else packed."""
+    whole = _whole(op, operands)
+    if whole is None:
+        return rec.operator(op, *map(packed, operands))
+    mask = next(x.mask for x in operands if type(x) is Selection)
+    return Selection(rec, rec.operator(op, *whole), mask)
+
+
+def _whole(op: str, operands: Sequence[Any]) -> list[Any] | None:
+    """The operands at full size, where they are selections under one mask and values that broadcast over their
+    trailing axes."""
     first = next(x for x in operands if type(x) is Selection)
-    covered = first.mask.ndim
-    whole: list[Any] = []
+    covered, whole = first.mask.ndim, list[Any]()
     for x in operands:
         if type(x) is Selection:
             fits = op in ELEMENTWISE and x.is_under(first.mask.node) and x.full.sizes[:covered] == first.mask.sizes
         else:
             fits = not first.is_packed and np.ndim(x) < first.ndim
         if not fits:
-            return rec.operator(op, *map(packed, operands))
+            return None
         whole.append(x.full if type(x) is Selection else x)
-    return Selection(rec, rec.operator(op, *whole), first.mask)
+    return whole

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import SizeError
+from numstax.errors import SizeError, TraceError
 from tests.support import copy, normal, same
 
 X, Y = normal((50,), "f8"), normal((50,), "f8", 1)
@@ -95,7 +95,23 @@ def extracted(x):
     return np.extract(x > 0, x) * 2, np.compress(x > 0, x), np.compress(x[:6] > 0, x.reshape(10, 5), axis=0)
 
 
+def loops_and_branches(x, y):
+    m = x > 0
+    a = x[m]
+    if y.sum() > 0:
+        a *= 2
+    total = 0.0
+    for k in range(40):
+        a += y[k]
+        total += a.sum()
+    for k in range(3):
+        b = y[y > k]
+        total += b.size
+    return a, total
+
+
 CASES = (
+    (loops_and_branches, X, Y),
     (size_of_a_selection, X), (selection_and_its_places, X), (selections_under_one_mask, X, Y),
     (names_of_one_selection, X), (masks_among_other_keys, M), (masked_assignments, X, Y),
     (masked_assignments_of_rows, M), (filled, X), (distinct, I), (distinct_rows, M), (distinct_parts, I),
@@ -134,6 +150,17 @@ def test_a_mask_is_counted_once():
     compiled = numstax.jit(size_of_a_selection, strict=True)
     compiled(X)
     assert compiled.artifacts()[0].source.count("results_of(") == 1
+
+
+def test_sizes_inside_captured_branches():
+    def packs(x):
+        y = x[x > 0]
+        if x.sum() > 0:
+            y = np.sort(y)
+        return y
+
+    with pytest.raises(TraceError, match=r"inside a loop or branch that is captured\n.*\n  remedy: select before"):
+        numstax.jit(packs, strict=True)(X)
 
 
 def test_too_many_values_for_a_mask():
