@@ -315,6 +315,10 @@ class TracedArray:
     def __array_function__(self, function: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Any:
         return self.recorder.call(function, args, kwargs)
 
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
+        np.empty(0).__array_namespace__(api_version=api_version)  # raises where NumPy does
+        return self.recorder.namespace
+
     # --- operators ----------------------------------------------------------------------------------
 
     __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")

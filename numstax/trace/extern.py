@@ -71,7 +71,10 @@ def call(
         error.add_note(f"  at {user_origin()}, in {name}")
         raise
     found: list[Any] = []
-    map_tree(result, found.append)
+    try:
+        map_tree(result, found.append)
+    except TypeError:  # a tuple of a kind that cannot be made of its items
+        found = [result]
     for part in found:
         is_plain = type(part) is np.ndarray or isinstance(part, (np.generic, *_NUMBERS))
         if not is_plain or not dtypes.is_supported(np.asarray(part).dtype):

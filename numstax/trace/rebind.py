@@ -24,12 +24,12 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
-from numstax.trace import classes, extern, generators, host, python_names, substitutes
+from numstax.trace import classes, generators, host, python_names, substitutes
 from numstax.trace.array import TracedArray
 from numstax.trace.captures import MISSING, Captures, Getter, always, item
 from numstax.trace.control import Control
+from numstax.trace.library import LibraryObject, library_function
 from numstax.trace.origin import user_origin
-from numstax.trace.recorder import contains_traced
 from numstax.trace.source import CONTROL, rewrite
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Rebinder:
         self.rec = rec
         self.captures = Captures()
         self.control = Control(rec)
+        rec.namespace = ModuleView(self, np)
         self._memo: dict[int, tuple[object, Any]] = {}
         self._views: dict[int, GlobalsView] = {}
         self._copies: list[tuple[str, Callable[[], list[Any]], Callable[[], list[Any]]]] = []
@@ -113,9 +114,13 @@ class Rebinder:
         if _root(type(value).__module__) in _LIBRARIES:
             if substitutes.needs_stand_in(value):
                 return substitutes.numpy_function(self.rec, value)
-            if callable(value) and not host.draws_numbers(value):
+            if _root(type(value).__module__) == "numpy" and callable(value) and not host.draws_numbers(value):
                 return value
-        if callable(value) and type(value).__module__ == "functools":
+            if _root(type(value).__module__) == "scipy":
+                return LibraryObject(self.rec, value)
+        if type(value).__module__ == "uarray":
+            return library_function(self.rec, value)
+        if type(value).__module__ in ("functools", "typing"):
             return value
         return self._instance(value, name)
 
@@ -151,22 +156,12 @@ class Rebinder:
         if root in _LIBRARIES:
             if root == "numpy" and substitutes.needs_stand_in(function):
                 return substitutes.numpy_function(self.rec, function)
-            return self._library_function(function)
+            return library_function(self.rec, function)
         if not _is_library(function.__code__.co_filename):
             return self.function(function)
         if _is_impure(root):
             raise SideEffectError(f"{function.__module__}.{function.__name__} inside a traced function", user_origin())
         return function
-
-    def _library_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A SciPy function: an extern node when an argument is traced."""
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if contains_traced(args) or contains_traced(kwargs):
-                return extern.call(self.rec, function, args, kwargs)
-            return function(*args, **kwargs)
-
-        return call
 
     def function(self, function: types.FunctionType) -> types.FunctionType:
         """The copy of a user's function that reads through a view of its globals."""

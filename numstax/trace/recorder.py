@@ -56,6 +56,8 @@ class Recorder:
         """Arrays made while tracing that are the same in every call, by id: the array, what it held, its handle."""
         self.turn = Storage(self.nodes.constant(0, dtypes.INT64))
         """How many numbers have been drawn from generators of the caller."""
+        self.namespace: Any = None
+        """numpy, as traced code sees it."""
         self.stand_ins: dict[type, type] = {}
         """Scalar types that traced code sees another type in place of."""
         self._rehearsals: list[np.random.Generator] = []

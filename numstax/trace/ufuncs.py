@@ -29,6 +29,8 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
     """A Python operator.  On Python numbers alone the result is a Python number, as the user's code expects."""
     if has_selection(operands):
         return selection.elementwise(rec, op, operands)
+    if any(getattr(type(x), "__array_ufunc__", False) is None for x in operands):
+        return NotImplemented
     if op == "matmul":
         return apply(rec, np.matmul, "__call__", operands, {})
     if op == "divmod":
