@@ -92,7 +92,12 @@ def sets(x, i):
 
 
 def extracted(x):
-    return np.extract(x > 0, x) * 2, np.compress(x > 0, x), np.compress(x[:6] > 0, x.reshape(10, 5), axis=0), np.delete(x, x > 1)
+    return (
+        np.extract(x > 0, x) * 2,
+        np.compress(x > 0, x),
+        np.compress(x[:6] > 0, x.reshape(10, 5), axis=0),
+        np.delete(x, x > 1),
+    )
 
 
 def loops_and_branches(x, y):
