@@ -48,7 +48,7 @@ TYPES = {
         ),
         *(program.Allocate, program.Call, program.ExternCall, program.Release, program.Check, program.ControlStep),
         *(program.ArrayExpr, program.Name),
-        *(Interface, ArrayInput, interface.ScalarInput, interface.FixedInput),
+        *(Interface, ArrayInput, interface.ScalarInput, interface.IntegerInput, interface.FixedInput),
         *(interface.Container, interface.Assertion, Dim),
         *(Leaf, Fixed, Branch),
     )
@@ -98,7 +98,7 @@ class Exported:
         self._launch = launcher(contents.plan, process()[1])
         self._unflatten = builder(contents.tree, contents.first)
         self._baked = {b.position: b.array for b in contents.baked}
-        self._specs = [i for i in contents.interface.inputs if not isinstance(i, interface.FixedInput)]
+        self._specs = [i for i in contents.interface.inputs if isinstance(i, ArrayInput | interface.ScalarInput)]
         self._writes = any(i.written for i in contents.interface.arrays)
         self.__name__ = contents.interface.function
 

@@ -17,19 +17,19 @@ import numpy as np
 
 from numstax.errors import DimensionError, TraceError
 from numstax.exported import Baked, Contents, Exported
-from numstax.interface import ArrayInput, Assertion, FixedInput, Input, Interface, describe, parts
+from numstax.interface import ArrayInput, Assertion, Input, Interface, ScalarInput, describe, parts
 from numstax.ir.index import Index, Symbol, as_index, atoms, substitute
 from numstax.ir.show import show_graph
 from numstax.ir.values import shape_value
 from numstax.jit import Jitted, process
 from numstax.pipeline import compile_graph
 from numstax.trace.arguments import parameter_names
-from numstax.trace.declared import Decision, DeclaredShapes, Dim
+from numstax.trace.declared import Decision, Declared, DeclaredShapes, Dim
 from numstax.trace.environment import Fact
 from numstax.trace.resolve import map_sizes
 from numstax.trace.tracer import Traced, trace
 
-DynamicShapes = Mapping[str, Mapping[int, Dim | None]]
+DynamicShapes = Mapping[str, Mapping[int, Dim | None] | Dim]
 
 
 def export(
@@ -44,8 +44,8 @@ def export(
     Parameters
     ----------
     function, args, kwargs : what to trace, and example arguments; their values do not matter.
-    dynamic_shapes : name of an array argument -> axis -> Dim; ``x[0]`` names the first item of ``x``.  All other
-        dimensions, and arguments that are neither arrays nor floats, are fixed.
+    dynamic_shapes : name of an array argument -> axis -> Dim, or name of an integer argument -> Dim; ``x[0]`` names
+        the first item of ``x``.  All other dimensions, and arguments that are neither arrays nor floats, are fixed.
 
     Raises
     ------
@@ -58,8 +58,9 @@ def export(
     args, kwargs = tuple(args), dict(kwargs or {})
     names = (*parameter_names(plain, args, kwargs), *kwargs)
     found = [part for name, value in zip(names, (*args, *kwargs.values()), strict=True) for part in parts(value, name)]
-    declared = _declared(dynamic_shapes or {}, {n: v for n, v in found if isinstance(v, np.ndarray)})
-    dims = {dim.name: dim for axes in declared.values() for dim in axes.values()}
+    declared = _declared(dynamic_shapes or {}, dict(found))
+    given = [dim for axes in declared.values() for dim in ([axes] if isinstance(axes, Dim) else axes.values())]
+    dims = {dim.name: dim for dim in given}
     inputs = tuple(describe(value, name, declared.get(name, {})) for name, value in found)
     interface = Interface(getattr(plain, "__name__", "function"), names, inputs, tuple(dims.values()))
     interface.take(args, kwargs)
@@ -76,25 +77,35 @@ def export(
     return _compiled(traced, interface)
 
 
-def _declared(shapes: DynamicShapes, arrays: Mapping[str, np.ndarray]) -> dict[str, dict[int, Dim]]:
+def _declared(shapes: DynamicShapes, values: Mapping[str, object]) -> Declared:
     """`dynamic_shapes` with non-negative axes.  Raises DimensionError."""
-    declared: dict[str, dict[int, Dim]] = {}
+    declared: Declared = {}
     ranges: dict[str, Dim] = {}
+
+    def known(dim: object, where: str) -> Dim:
+        if not isinstance(dim, Dim):
+            raise DimensionError(f"{where} is declared as {dim!r}, which is no numstax.Dim")
+        if ranges.setdefault(dim.name, dim) != dim:
+            raise DimensionError(f"{dim.name!r} is declared as {ranges[dim.name]} and as {dim}")
+        return dim
+
     for name, axes in shapes.items():
-        if name not in arrays:
-            known = ", ".join(arrays) or "none"
-            raise DimensionError(f"dynamic_shapes names {name!r}; the array arguments are {known}")
-        rank = arrays[name].ndim
-        for axis, dim in axes.items():
-            if not -rank <= axis < rank:
-                raise DimensionError(f"dynamic_shapes names axis {axis} of {name!r}, which has {rank} dimensions")
-            if dim is None:
-                continue
-            if not isinstance(dim, Dim):
-                raise DimensionError(f"axis {axis} of {name!r} is declared as {dim!r}, which is no numstax.Dim")
-            if ranges.setdefault(dim.name, dim) != dim:
-                raise DimensionError(f"{dim.name!r} is declared as {ranges[dim.name]} and as {dim}")
-            declared.setdefault(name, {})[axis % rank] = dim
+        value = values.get(name)
+        if type(value) is int:
+            declared[name] = known(axes, f"the integer {name!r}")
+        elif isinstance(value, np.ndarray) and isinstance(axes, Mapping):
+            rank, places = value.ndim, dict[int, Dim]()
+            for axis, dim in axes.items():
+                if not -rank <= axis < rank:
+                    raise DimensionError(f"dynamic_shapes names axis {axis} of {name!r}, which has {rank} dimensions")
+                if dim is not None:
+                    places[axis % rank] = known(dim, f"axis {axis} of {name!r}")
+            declared[name] = places
+        elif isinstance(value, np.ndarray):
+            raise DimensionError(f"{name!r} is an array; its Dims are given by axis: {{0: {axes!r}}}")
+        else:
+            arrays = ", ".join(n for n, v in values.items() if isinstance(v, np.ndarray)) or "none"
+            raise DimensionError(f"dynamic_shapes names {name!r}; the array arguments are {arrays}")
     return declared
 
 
@@ -130,8 +141,7 @@ def _kept(decisions: Sequence[Decision], dims: Mapping[str, Dim], hints: Mapping
 
 
 def _assertion(fact: Fact, interface: Interface) -> Assertion:
-    specs = interface.arrays
-    places = {name: f"{specs[k].name}.shape[{axis}]" for name, ((k, axis), *_) in interface.places.items()}
+    places = {name: interface.shown(first) for name, (first, *_) in interface.places.items()}
     text = re.sub(r"[^\W\d]\w*", lambda found: places.get(found[0], found[0]), str(fact))
     return Assertion(f"{fact.index} {fact.relation} 0", text)
 
@@ -157,7 +167,7 @@ def _marked_written(inputs: Sequence[Input], traced: Traced) -> tuple[Input, ...
     positions = iter(own)
     marked = []
     for spec in inputs:
-        is_written = not isinstance(spec, FixedInput) and next(positions) in written
+        is_written = isinstance(spec, ArrayInput | ScalarInput) and next(positions) in written
         marked.append(dataclasses.replace(spec, written=True) if is_written and isinstance(spec, ArrayInput) else spec)
     return tuple(marked)
 

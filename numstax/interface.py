@@ -78,6 +78,19 @@ class ScalarInput:
 
 
 @record
+class IntegerInput:
+    """An integer, whose value is that of a Dim."""
+
+    name: str
+    dim: str
+
+    def check(self, value: object) -> int:
+        if type(value) is not int:
+            raise SignatureError(f"{self.name} is a {type(value).__name__}; it was exported as an int")
+        return value
+
+
+@record
 class FixedInput:
     """A value that is part of the program, or a container."""
 
@@ -98,7 +111,9 @@ class Container:
         return f"a {self.kind} of {self.length}"
 
 
-Input = ArrayInput | ScalarInput | FixedInput
+Input = ArrayInput | ScalarInput | IntegerInput | FixedInput
+Place = tuple[int, int | None]
+"""Where a size is found: the number of an input, and the axis of an array."""
 
 
 @record
@@ -143,43 +158,54 @@ class Interface:
                 f"{self.function} was exported for {', '.join(i.name for i in self.inputs)}"
             )
         taken = [i.check(value) for i, (_, value) in zip(self.inputs, found, strict=True)]
-        sizes = self._sizes([v for v in taken if isinstance(v, np.ndarray)])
-        return [v for i, v in zip(self.inputs, taken, strict=True) if not isinstance(i, FixedInput)], sizes
+        sizes = self._sizes(taken)
+        return [v for i, v in zip(self.inputs, taken, strict=True) if isinstance(i, ArrayInput | ScalarInput)], sizes
 
     @cached_property
     def arrays(self) -> list[ArrayInput]:
         return [i for i in self.inputs if isinstance(i, ArrayInput)]
 
     @cached_property
-    def places(self) -> dict[str, list[tuple[int, int]]]:
-        """For each Dim, the arrays (by number) and axes that have it."""
-        places: dict[str, list[tuple[int, int]]] = {dim.name: [] for dim in self.dims}
-        for k, spec in enumerate(self.arrays):
-            for axis, size in enumerate(spec.shape):
-                if isinstance(size, str):
-                    places[size].append((k, axis))
+    def places(self) -> dict[str, list[Place]]:
+        """Where each Dim is found."""
+        places: dict[str, list[Place]] = {dim.name: [] for dim in self.dims}
+        for k, spec in enumerate(self.inputs):
+            if isinstance(spec, IntegerInput):
+                places[spec.dim].append((k, None))
+            elif isinstance(spec, ArrayInput):
+                for axis, size in enumerate(spec.shape):
+                    if isinstance(size, str):
+                        places[size].append((k, axis))
         return places
 
-    def _sizes(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
-        specs = self.arrays
-        for spec, array in zip(specs, arrays, strict=True):
-            for axis, (size, want) in enumerate(zip(array.shape, spec.shape, strict=True)):
-                if isinstance(want, int) and size != want:
-                    where = f"{spec.name}.shape[{axis}]"
-                    raise SizeError(f"{where} is {size}; it is always {want}, since it was not declared as a Dim")
+    def shown(self, place: Place) -> str:
+        """``x.shape[0]``, or the name of an integer."""
+        k, axis = place
+        return self.inputs[k].name if axis is None else f"{self.inputs[k].name}.shape[{axis}]"
+
+    def _sizes(self, taken: Sequence[Any]) -> dict[str, int]:
+        for spec, array in zip(self.inputs, taken, strict=True):
+            if isinstance(spec, ArrayInput):
+                for axis, (size, want) in enumerate(zip(array.shape, spec.shape, strict=True)):
+                    if isinstance(want, int) and size != want:
+                        where = f"{spec.name}.shape[{axis}]"
+                        raise SizeError(f"{where} is {size}; it is always {want}, since it was not declared as a Dim")
+
+        def read(place: Place) -> int:
+            k, axis = place
+            return taken[k] if axis is None else taken[k].shape[axis]  # type: ignore[no-any-return]
+
         sizes = {}
-        for dim, places in zip(self.dims, self.places.values(), strict=True):
-            (k, axis), *others = places
-            where = f"{specs[k].name}.shape[{axis}]"
-            size = sizes[dim.name] = arrays[k].shape[axis]
-            for k, axis in others:
-                if arrays[k].shape[axis] != size:
-                    other = f"{specs[k].name}.shape[{axis}] is {arrays[k].shape[axis]}"
-                    raise SizeError(f"{dim.name} has one size: {where} is {size}, {other}")
+        for dim, (first, *others) in zip(self.dims, self.places.values(), strict=True):
+            size = sizes[dim.name] = read(first)
+            for place in others:
+                if read(place) != size:
+                    other = f"{self.shown(place)} is {read(place)}"
+                    raise SizeError(f"{dim.name} has one size: {self.shown(first)} is {size}, {other}")
             if not dim.admits(size):
-                raise SizeError(f"{where} is {size}; the declared range is {dim.name} = {dim!r}")
+                raise SizeError(f"{self.shown(first)} is {size}; the declared range is {dim.name} = {dim!r}")
         for assertion in self.assertions:
-            if not eval(_code(assertion.test), {"__builtins__": {}}, sizes):
+            if not eval(_code(assertion.test), {"__builtins__": {"max": max}}, sizes):
                 given = ", ".join(f"{name} is {size}" for name, size in sizes.items())
                 raise SizeError(f"the program was captured for {assertion.text}: {given}")
         return sizes
@@ -196,10 +222,9 @@ class Interface:
 
     def conditions(self) -> list[str]:
         """What a call is checked for, as text."""
-        specs = self.arrays
         lines = []
         for dim, places in zip(self.dims, self.places.values(), strict=True):
-            where = [f"{specs[k].name}.shape[{axis}]" for k, axis in places]
+            where = list(map(self.shown, places))
             lines += [f"assert {other} == {where[0]} : {dim.name}" for other in where[1:]]
             upper = "" if dim.max is None else f" <= {dim.max}"
             lines.append(f"assert {dim.min} <= {where[0]}{upper} : {dim.name}")
@@ -237,8 +262,10 @@ def _type_name(value: object) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def describe(value: Any, name: str, dims: Mapping[int, Dim]) -> Input:
-    """The row for one part of the example."""
+def describe(value: Any, name: str, dims: Mapping[int, Dim] | Dim) -> Input:
+    """The row for one part of the example; `dims` by axis, or what an integer is."""
+    if isinstance(dims, Dim):
+        return IntegerInput(name, dims.name)
     if isinstance(value, np.ndarray):
         return ArrayInput.of(name, value, dims)
     if isinstance(value, np.generic) or type(value) in (float, complex):

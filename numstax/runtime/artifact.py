@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,21 +19,37 @@ SUMS = "SHA256SUMS"
 
 
 def write(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Make the directory, or replace what an earlier `write` left there."""
+    """Make the directory, or replace what an earlier `write` left there.
+
+    The files are written beside it first, so that a save that is interrupted leaves what was there.
+    """
+    directory = directory.resolve()
     try:
-        if directory.exists() and not (directory / SUMS).exists() and any(directory.iterdir()):
-            raise ArtifactError(f"{directory} holds other files", remedy="save to a new directory")
-        directory.mkdir(parents=True, exist_ok=True)
-        if (directory / SUMS).exists():
-            for name in _sums(directory):
-                (directory / name).unlink(missing_ok=True)
-            (directory / SUMS).unlink()
-        for name, content in files.items():
-            (directory / name).write_bytes(content)
-        lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items())]
-        (directory / SUMS).write_text("".join(lines))
+        others = _others(directory)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as beside:
+            new, old = Path(beside, "new"), Path(beside, "old")
+            new.mkdir()
+            for name, content in files.items():
+                (new / name).write_bytes(content)
+            lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items())]
+            (new / SUMS).write_text("".join(lines))
+            for name in others:
+                copy = shutil.copytree if (directory / name).is_dir() else shutil.copy2
+                copy(directory / name, new / name)
+            if directory.exists():
+                directory.rename(old)
+            new.rename(directory)
     except OSError as error:
         raise ArtifactError(f"{directory} cannot be written: {error}") from error
+
+
+def _others(directory: Path) -> list[str]:
+    """Files beside those of an earlier `write`.  Raises ArtifactError where there was none."""
+    found = [path.name for path in directory.iterdir()] if directory.exists() else []
+    if found and SUMS not in found:
+        raise ArtifactError(f"{directory} holds other files", remedy="save to a new directory")
+    return [name for name in found if name not in (SUMS, *(_sums(directory) if found else ()))]
 
 
 def read(directory: Path) -> dict[str, bytes]:

@@ -64,7 +64,7 @@ class Arguments:
                 )
             return self._rebinder.rec.input(value, name, symbolic=True)
         if type(value) is int:
-            return self._rebinder.rec.size(self._rebinder.rec.shapes.integer(value))
+            return self._rebinder.rec.size(self._rebinder.rec.shapes.integer(value, name))
         if type(value) in (float, complex) or isinstance(value, np.generic):
             return self._rebinder.rec.input(value, name)
         if (isinstance(value, tuple | list) and type(value) in (tuple, list)) or hasattr(value, "_fields"):

@@ -1,15 +1,15 @@
 """Declared sizes: `Dim`, and the ShapeEnvironment of a trace in which only declared dimensions are symbols.
 
-Enters: for each array argument, by name, the axes that vary.  Leaves: the decisions about sizes that bounds and
-earlier decisions did not imply, in order.  What the trace has found out about sizes follows from the declared
-ranges and these decisions.  Unlike in dynamic calls, sizes that happen to be equal share no symbol, and the memory
-order of intermediate results is never a reason for a decision.
+Enters: for each array argument, by name, the axes that vary, and the integers that do.  Leaves: the decisions about
+sizes that bounds and earlier decisions did not imply, in order.  What the trace has found out about sizes follows from
+the declared ranges and these decisions.  Unlike in dynamic calls, sizes that happen to be equal share no symbol, and
+the memory order of intermediate results is never a reason for a decision.
 """
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from numstax.errors import DimensionError
 from numstax.ir.index import ONE, Index, IndexLike, Remainder, Symbol, as_index, atoms
@@ -52,10 +52,12 @@ class Decision:
     assumed: bool
 
 
-class DeclaredShapes(ShapeEnvironment):
-    """`declared` : name of an array argument -> axis -> Dim."""
+Declared = dict[str, dict[int, Dim] | Dim]
+"""Name of an array argument -> axis -> Dim, and of an integer argument -> Dim."""
 
-    def __init__(self, declared: Mapping[str, Mapping[int, Dim]]) -> None:
+
+class DeclaredShapes(ShapeEnvironment):
+    def __init__(self, declared: Declared) -> None:
         super().__init__("symbolic")
         self.decisions: list[Decision] = []
         self._declared = declared
@@ -64,6 +66,7 @@ class DeclaredShapes(ShapeEnvironment):
     def layout(self, sizes: Sequence[int], steps: Sequence[int], name: str) -> tuple[Shape, Shape]:
         """The strides are those of a dense array whose axes are ordered as in the example."""
         dims = self._declared.get(name, {})
+        assert not isinstance(dims, Dim)
         shape = tuple(self._size(n, dims.get(axis)) for axis, n in enumerate(sizes))
         strides, span = [ONE] * len(shape), ONE
         for axis in reversed(axis_order(sizes, steps)):
@@ -76,8 +79,9 @@ class DeclaredShapes(ShapeEnvironment):
         self.values[dim.name] = size
         return self.resolve(as_index(Symbol(dim.name, dim.min, dim.max, 1, size)))
 
-    def integer(self, value: int) -> Index:
-        return as_index(value)
+    def integer(self, value: int, name: str) -> Index:
+        dim = self._declared.get(name)
+        return self._size(value, dim if isinstance(dim, Dim) else None)
 
     def can_lay_out(self, shape: Shape, strides: Shape) -> bool:
         return super().can_lay_out(shape, strides) and all(self.known("==", n - 1) is not None for n in shape)

@@ -113,8 +113,8 @@ class ShapeEnvironment:
             self._shared[size] = self._new("s", *self._bounds(size), size)
         return self.resolve(self._shared[size])
 
-    def integer(self, value: int) -> Index:
-        """An integer argument; it has a symbol of its own."""
+    def integer(self, value: int, name: str) -> Index:
+        """The integer argument `name`; it has a symbol of its own."""
         size = self._new("n", *self._bounds(value), value) if self.mode and value > 1 else as_index(value)
         self.integers.append(size)
         return size

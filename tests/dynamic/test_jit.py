@@ -38,6 +38,24 @@ def test_contiguous_and_transposed_are_two():
     assert counted(lambda x: x * 2 + 1, [(x,), (x.T,), (x[:3],), (x[:4].T,), (x,)]) == 2
 
 
+def attention(q, k, v):
+    scores = q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5
+    at = np.arange(q.shape[-2])
+    near = (at[:, None] >= at) & (at[:, None] - at < 50)
+    scores = np.where(near, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def test_attention_over_sequences_of_many_lengths():
+    rng = np.random.default_rng(0)
+    calls = [tuple(rng.standard_normal((3, 1, 2, n, 16))) for n in (64, 100, 139, 5, 256, 1)]
+    compiled = dynamic(attention)
+    for args in calls:
+        np.testing.assert_allclose(compiled(*args), attention(*args), rtol=1e-10)
+    assert compiled.compile_count <= 3
+
+
 def test_many_sizes_few_compilations():
     rng = np.random.default_rng(0)
     sizes = rng.integers(2, 3000, 200)

@@ -161,6 +161,30 @@ def test_saving_again_replaces(saved: Path) -> None:
     assert not list(saved.glob("input*"))
 
 
+def test_an_interrupted_save_leaves_what_was_there(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, written = artifact.read(saved), []
+
+    def stop(path: Path, content: bytes) -> None:
+        written.append(path)
+        if len(written) == 3:
+            raise KeyboardInterrupt
+
+    made = numstax.export(lambda x: x + 1, (normal((4,)),))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", stop)
+        with pytest.raises(KeyboardInterrupt):
+            made.save(saved)
+    assert len(written) == 3
+    assert artifact.read(saved) == before
+    assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+def test_files_beside_a_saved_function_stay(saved: Path) -> None:
+    (saved / "notes.txt").write_text("keep")
+    numstax.export(lambda x: x + 1, (normal((4,)),)).save(saved)
+    assert (saved / "notes.txt").read_text() == "keep"
+
+
 def test_another_format(saved: Path, tmp_path: Path) -> None:
     files = artifact.read(saved)
     metadata = json.loads(files["artifact.json"])

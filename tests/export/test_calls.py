@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import ArgumentCountError, ReadOnlyError, SignatureError, SizeError, UnsupportedArgumentError
+from numstax.errors import (
+    ArgumentCountError,
+    DimensionError,
+    ReadOnlyError,
+    SignatureError,
+    SizeError,
+    UnsupportedArgumentError,
+)
 from tests.support import layouts, normal, same
 
 N, M = numstax.Dim("n", 1, 100), numstax.Dim("m", 1, 100)
@@ -185,3 +192,57 @@ def test_a_library_function_whose_result_has_its_own_size() -> None:
     made = numstax.export(lambda x: np.sort(x)[::-1] * 2, (normal((8,)),), dynamic_shapes={"x": {0: N}})
     x = normal((31,))
     same(made(x), np.sort(x)[::-1] * 2)
+
+
+# --- integers -----------------------------------------------------------------------------------------
+
+
+def framed(x, k, width):
+    """`k` elements in a frame of `width` zeros, and what the integers are themselves."""
+    y = np.zeros(k + 2 * width)
+    y[width : width + k] = x[:k] * k
+    return y, x.reshape(-1, width).sum(1), k * width, np.arange(k)
+
+
+K, WIDTH = numstax.Dim("k", 2, 50), numstax.Dim("width", 1, 9)
+
+
+def test_integers_vary(tmp_path) -> None:
+    shapes = {"x": {0: N}, "k": K, "width": WIDTH}
+    example = (normal((24,), "f8"), 5, 3)
+    exported = numstax.export(framed, example, dynamic_shapes=shapes)
+    exported.save(tmp_path / "framed")
+    for function in (exported, numstax.load(tmp_path / "framed")):
+        for n, k, width in ((24, 5, 3), (24, 24, 1), (90, 2, 9)):
+            x = normal((n,), "f8", seed=k)
+            same(function(x, k=k, width=width), framed(x, k, width), ulps=16)
+        with pytest.raises(SizeError, match=r"k is 51; the declared range is k = Dim\('k', min=2, max=50\)"):
+            function(normal((90,), "f8"), 51, 3)
+        with pytest.raises(SignatureError, match="width is a float; it was exported as an int"):
+            function(normal((24,), "f8"), 5, 3.0)
+        with pytest.raises(SizeError, match=r"the program was captured for x.shape\[0\] >= k"):
+            function(normal((10,), "f8"), 11, 5)
+    assert "assert 2 <= k <= 50 : k" in str(exported)
+
+
+def test_an_integer_and_a_size_may_be_one_dim() -> None:
+    def pad(x, n):
+        return np.concatenate([x, np.zeros(n)])
+
+    exported = numstax.export(pad, (normal((6,), "f8"), 6), dynamic_shapes={"x": {0: N}, "n": N})
+    same(exported(np.ones(3), 3), pad(np.ones(3), 3))
+    with pytest.raises(SizeError, match=r"n has one size: x.shape\[0\] is 3, n is 4"):
+        exported(np.ones(3), 4)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"k": {0: K}}, "the integer 'k' is declared as .*, which is no numstax.Dim"),
+        ({"x": N}, r"'x' is an array; its Dims are given by axis: \{0: Dim\('n', min=1, max=100\)\}"),
+        ({"k": K, "width": numstax.Dim("k", 1, 3)}, "'k' is declared as"),
+    ],
+)
+def test_declarations_of_integers(shapes, message) -> None:
+    with pytest.raises(DimensionError, match=message):
+        numstax.export(framed, (normal((24,), "f8"), 5, 3), dynamic_shapes=shapes)
