@@ -6,6 +6,7 @@ entry refers only to earlier entries, and no two entries are equal.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,12 @@ from numstax.errors import Origin
 from numstax.ir.graph import Literal
 from numstax.ir.index import Atom, Index, Ref, as_index, atoms, substitute
 from numstax.ir.loops import Body, Effect, Instr, Reduce, Store
+
+_AFFINE: dict[str, Callable[[Index, Index], Index]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+}
 
 
 class Recorder:
@@ -58,6 +65,18 @@ class Recorder:
 
     def dtype(self, entry: int) -> np.dtype:
         return self._instrs[entry].dtype
+
+    def affine(self, entry: int) -> Index | None:
+        """The entry as an Index, when it is a sum of multiples of positions and sizes."""
+        instr = self._instrs[entry]
+        if instr.op == "index":
+            return instr.attr if isinstance(instr.attr, Index) else None
+        if instr.op == "const" and instr.dtype == dtypes.INT64:
+            return as_index(int(instr.attr))  # type: ignore[call-overload]
+        if instr.op not in _AFFINE or instr.dtype != dtypes.INT64:
+            return None
+        a, b = (self.affine(k) for k in instr.args)
+        return None if a is None or b is None else _AFFINE[instr.op](a, b)
 
     def both(self, mask: int | None, other: int) -> int:
         """The conjunction of an optional mask and another."""

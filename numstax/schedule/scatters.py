@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from numstax.ir.graph import Node
-from numstax.ir.index import ZERO, Index, product
+from numstax.ir.index import ZERO, Index, Ref, Var, atoms, less, product, stride_of
 from numstax.ir.loops import Accumulate, Effect, Kernel, Store, Unit
 from numstax.ir.ops import resolve
 from numstax.schedule.overwrite import Overwriter
@@ -37,8 +37,12 @@ def write_scatter(root: Node, sites: Sites, over: Overwriter, output: str | None
         if base.op != "empty":
             units.append(sites.assign(base, place))
     if product(operands[0].shape) is not ZERO:
-        first, saved = _saved(operands, place, sites)
-        units += [*first, _kernel(root, *saved, place=place, sites=sites)]
+        unit = _kernel(root, *operands, place=place, sites=sites)
+        if not sites.reads_only_own(unit, place.buffer):
+            first, saved = _saved(operands, place, sites)
+            units += first
+            unit = _kernel(root, *saved, place=place, sites=sites)
+        units.append(unit)
     sites.units[root], sites.places[root] = units, place
 
 
@@ -72,12 +76,21 @@ def _kernel(root: Node, value: Node, *indices: Node, place: Place, sites: Sites)
     rest = iter(index[len(shape) :])
     offset = place.at(tuple(next(rest) if p is None else p for p in position))
     new = values.value(value, index)
-    outer = tuple(v for axis, v in variables.items() if axis >= len(shape))
-    inner = tuple(v for axis, v in variables.items() if axis < len(shape))
+    apart = [p for p in position if p is not None and not any(isinstance(atom, Ref) for atom in atoms(p))]
+    outer = tuple(v for axis, v in variables.items() if axis >= len(shape) or any(_tells(p, v) for p in apart))
+    inner = tuple(v for v in variables.values() if v not in outer)
     effect: Effect = Accumulate(op, new, place.buffer, offset, root.dtype)
     if not inner:
         effect = Store(place.buffer, offset, _combined(root, op, new, offset, place, recorder))
     return sites.kernel(outer, inner, recorder, effect)
+
+
+def _tells(position: Index, var: Var) -> bool:
+    """Is the variable known from the position on some axis, so that its points never meet?"""
+    if {atom for atom in atoms(position) if isinstance(atom, Var)} != {var}:
+        return False
+    stride = stride_of(position, var)
+    return stride is not None and bool(less(ZERO, stride) or less(stride, ZERO))
 
 
 def _combined(root: Node, op: str, new: int, offset: Index, place: Place, recorder: Recorder) -> int:

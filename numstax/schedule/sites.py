@@ -90,9 +90,10 @@ class Sites:
         if not unit.outer and not any(loop.inner for loop in unit.loops):
             return True
         for loop in unit.loops:
-            own = {e.offset for e in loop.effects if isinstance(e, Store) and e.buffer == buffer}
+            written = {e.offset for e in loop.effects if e.buffer == buffer}
+            own = {e.offset for e in loop.effects if isinstance(e, Store)}
             for name, offset in loop.loads():
-                if name == buffer and offset not in own and not self.apart(offset, own, buffer):
+                if name == buffer and not self.apart(offset, written - (own & {offset}), buffer):
                     return False
         return True
 

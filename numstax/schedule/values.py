@@ -110,6 +110,9 @@ class Values:
     def position(self, entry: int, extent: Index, mask: int | None, origin: Origin | None) -> Index:
         """A recorded user's index as a position on an axis."""
         entry = self._recorder.cast(entry, dtypes.INT64, origin)
+        known = self._recorder.affine(entry)
+        if known is not None and less(as_index(-1), known) and less(known, extent):
+            return known
         return as_index(Ref(self._recorder.wrap(entry, extent, mask, origin), extent))
 
     # --- update: a select between the new value and the base -----------------------------------------
