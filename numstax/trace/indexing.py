@@ -84,8 +84,13 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
 def scatter(rec: Recorder, op: str, x: TracedArray, key: object, value: object) -> bool:
     """``ufunc.at(x, key, value)`` for the binary ufunc `op`; False when it takes a library call."""
     items, _ = _expand(rec, x, key)
-    if {i.kind for i in items} - {"slice", "int", "array"} or all(i.kind != "array" for i in items):
+    kinds = {i.kind for i in items}
+    if "mask" in kinds:
         return False
+    if "array" not in kinds:
+        target = _basic(rec.shapes, x, items)
+        target.store(rec.nodes.elementwise(op, (target.node, fitted(rec, value, target)), x.dtype))
+        return True
     places = _places(rec, x, items)
     places.put(rec, _fitted(rec, value, x.dtype, places.shape), op)
     return True

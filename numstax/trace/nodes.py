@@ -73,6 +73,11 @@ class Nodes:
     def iota(self, shape: Shape, axis: int) -> Node:
         return self.make("iota", (), shape, dtypes.INT64, axis=axis)
 
+    def size(self, value: Index) -> Node:
+        if value.value is not None:
+            return self.constant(value.value, dtypes.INT64)
+        return self.make("size", (), (), dtypes.INT64, index=value)
+
     def empty(self, shape: Shape, dtype: np.dtype) -> Node:
         return self.make("empty", (), shape, dtype)
 
@@ -180,9 +185,45 @@ class Nodes:
             return value
         if value.op == "slice" and value.args[0] is base and _region_of(value) == region:
             return base
+        if value.op == "scatter" and value.args[0].op == "slice":
+            seen = value.args[0]
+            if seen.args[0] is base and _region_of(seen) == region and self._is_whole(base, value, region):
+                return self._scatter_into(base, value, region)
         while base.op == "update" and _relative(region, _region_of(base)) is not None:
             base = base.args[0]
         return self.make("update", (base, value), base.shape, base.dtype, starts=starts, steps=steps)
+
+    @staticmethod
+    def _is_whole(base: Node, part: Node, region: Region) -> bool:
+        """Does the region hold all of the axes that a scatter indexes?"""
+        starts, steps, shape = region
+        return all((starts[k], steps[k], shape[k]) == (ZERO, ONE, base.shape[k]) for k in part.attr("axes"))
+
+    def _scatter_into(self, base: Node, part: Node, region: Region) -> Node:
+        """A scatter into a region as one into `base`, of which sliced axes are indexed too: that costs no more than
+        what is written."""
+        starts, steps, shape = region
+        _, value, *indices = part.args
+        axes: tuple[int, ...] = part.attr("axes")
+        rest = [k for k in range(base.ndim) if k not in axes]
+        sliced = [k for k in rest if (starts[k], steps[k], shape[k]) != (ZERO, ONE, base.shape[k])]
+        lead = indices[0].shape
+        common = (*lead, *(shape[k] for k in sliced))
+        where = {k: self._line(common, len(lead) + j, starts[k], steps[k]) for j, k in enumerate(sliced)}
+        for axis, index in zip(axes, indices, strict=True):
+            where[axis] = self.broadcast(self.reshape(index, lead + (ONE,) * len(sliced)), common)
+        order = (
+            *range(len(lead)),
+            *(len(lead) + rest.index(k) for k in (*sliced, *(k for k in rest if k not in sliced))),
+        )
+        names = tuple(sorted(where))
+        return self.scatter(base, self.transpose(value, order), [where[k] for k in names], names, part.attr("op"))
+
+    def _line(self, shape: Shape, axis: int, start: Index, step: Index) -> Node:
+        """``start + step*position`` along `axis`."""
+        by, first = (self.broadcast(self.size(n), shape) for n in (step, start))
+        steps = self.elementwise("multiply", (self.iota(shape, axis), by), dtypes.INT64)
+        return self.elementwise("add", (steps, first), dtypes.INT64)
 
 
 def _region_of(x: Node) -> Region:

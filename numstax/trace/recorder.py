@@ -249,11 +249,7 @@ class Recorder:
         return self.shapes.holds(relation, index) if answer is None else answer
 
     def _lift_size(self, index: Index) -> TracedArray:
-        resolved = self.shapes.resolve(index)
-        if resolved.value is not None:
-            return self.lift(resolved.value)
-        node = self.nodes.make("size", (), (), dtypes.INT64, index=resolved)
-        return self.fresh(node, is_scalar=True, weak=int)
+        return self.fresh(self.nodes.size(self.shapes.resolve(index)), is_scalar=True, weak=int)
 
     # --- operations -------------------------------------------------------------------------------
 

@@ -100,11 +100,23 @@ def test_as_numpy(function: Callable) -> None:
     assert not any(n.op == "extern" for n in nodes)
 
 
-def test_what_would_be_computed_in_another_dtype_is_left_to_numpy() -> None:
-    def wide(a: Array, i: Array) -> None:
+def test_numbers_are_added_in_the_dtype_of_the_array() -> None:
+    def add(a: Array, i: Array) -> None:
         np.add.at(a, i, 0.1)
 
-    check(wide, np.ones(5, np.float32), AT)
+    check(add, np.ones(5, np.float32), AT)
+
+
+def test_a_part_of_a_row_is_written_alone() -> None:
+    def write(a: Array, i: Array, w: Array) -> Array:
+        b = a + 1
+        b[i[0], 1:3] = w[0, :2]
+        b[2:4, i[1:]] *= 2
+        return b
+
+    check(write, A, AT, W)
+    nodes = list(trace(write, (A, AT, W), {}).graph.nodes())
+    assert not any(n.op == "update" for n in nodes)
 
 
 @pytest.mark.parametrize("bad", [6, -7])

@@ -15,7 +15,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.indexing import fitted
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import normalize_axis
+from numstax.trace.sizes import normalize_axis, total
 from numstax.trace.ufuncs import apply, deliver
 
 if TYPE_CHECKING:
@@ -164,6 +164,12 @@ def place(rec: Recorder, arr: Any, mask: Any, vals: Any) -> None:
 
 @implements(np.put)
 def put(rec: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    at, values = rec.lift(ind), rec.lift(v)
+    if mode == "raise" and dtypes.kind(at.dtype) in "iu" and (not values.sizes or values.sizes == at.sizes):
+        flat = rec.fresh(rec.nodes.reshape(a.node, (total(a.sizes),)))
+        flat[at] = values
+        a.store(rec.nodes.reshape(flat.node, a.sizes))
+        return
     a.store(extern.call(rec, host.put, (a, ind, v, mode), {}).node)
 
 
