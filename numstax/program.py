@@ -58,8 +58,9 @@ class Param:
     kind is 'pointer' (typed, to `dtype`'s storage type), 'size' (int64), 'scalar' (`dtype`), 'scratch'
     (uint8 pointer private to one worker), 'status' (pointer to four int64: when the first is not 0, an index
     out of bounds, the number of its check, and the size), 'lo' or 'hi' (int64: the half-open range of parallel
-    tasks of this call), 'calls' (pointer to the addresses of the programs it calls: for each, its entry and its entry
-    for worker threads) or 'team' (pointer to what the runtime needs to share out tasks from inside).
+    tasks of this call), 'calls' (pointer to the addresses of the programs it calls: for each, entry, entry for
+    worker threads, and its own such table) or 'team' (pointer to what the runtime needs to share out tasks from
+    inside).
     """
 
     name: str

@@ -7,17 +7,21 @@ arrays would share memory.  A cell that holds one element and that no called pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from numstax.cpu_emit.programs import Names, Printed, grouped, print_program
-from numstax.ir.index import ZERO, Index, Symbol, atoms, bounds, less, product, stride_of, substitute
+from numstax.ir.handlers import work
+from numstax.ir.index import ZERO, Atom, Index, Quotient, Symbol, atoms, bounds, less, product, stride_of, substitute
 from numstax.ir.loops import Buffer, Control, Kernel, Nested, Schedule, Unit, unit_name
 from numstax.records import record
 from numstax.schedule.memory import lifetimes
+from numstax.tiles.cpu import vector_work
 
 MOST_INLINE = 64
 """Elements of a kernel that is printed where it runs, not called."""
+USUAL_TRIPS = 16
+"""Of a loop whose end only the run shows."""
 
 
 class NotNativeError(Exception):
@@ -65,14 +69,18 @@ class Nest:
     registers: frozenset[str]
 
 
-def nest(control: Control, around: Mapping[str, Buffer], threshold: int, used: Names) -> Nest:
-    """Raises NotNativeError."""
-    return _Flattening(around, threshold, used).nest(control)
+Share = Callable[[Control, Mapping[str, Buffer]], Printed | None]
+"""The program of a loop, given the buffers around it, whose iterations are shared out among threads, if that pays."""
+
+
+def nest(control: Control, around: Mapping[str, Buffer], threshold: int, used: Names, share: Share) -> Nest:
+    """Kernels of less work than the threshold are not shared out.  Raises NotNativeError."""
+    return _Flattening(around, threshold, used, share).nest(control)
 
 
 class _Flattening:
-    def __init__(self, around: Mapping[str, Buffer], threshold: int, used: Names) -> None:
-        self.buffers, self.threshold, self.used = dict(around), threshold, used
+    def __init__(self, around: Mapping[str, Buffer], threshold: int, used: Names, share: Share) -> None:
+        self.buffers, self.threshold, self.used, self.share = dict(around), threshold, used, share
         self.around = frozenset(around)
         self.made: list[Buffer] = []
         self.touched: set[str] = set()
@@ -106,7 +114,8 @@ class _Flattening:
             if array not in by_array:
                 by_array[array] = self._make(buffer)
             cells[buffer.name] = by_array[array]
-        items = tuple(self._item(units, small, cells) for units, small in groups)
+        buffers = {b.name: b for b in schedule.buffers}
+        items = tuple(self._item(units, small, cells, buffers) for units, small in groups)
         return Body(items, cells, schedule)
 
     def _make(self, buffer: Buffer) -> str:
@@ -115,29 +124,47 @@ class _Flattening:
         self.made.append(replace(cell, shape=tuple(self._largest(n) for n in cell.shape)))
         return cell.name
 
-    def _item(self, units: Sequence[Unit], small: bool, cells: Mapping[str, str]) -> Kernel | Called | Inner:
+    def _item(
+        self, units: Sequence[Unit], small: bool, cells: Mapping[str, str], buffers: Mapping[str, Buffer]
+    ) -> Kernel | Called | Inner:
         first = units[0]
         if isinstance(first, Control):
-            return self._control(first, cells)
+            shared = self.share(first, buffers)
+            return self._control(first, cells) if shared is None else self._called(shared, cells)
         if is_inline(first):
             assert isinstance(first, Kernel)
             return first
         kernels = [k for k in units if isinstance(k, Kernel)]
         if not kernels:
             raise NotNativeError(f"{unit_name(first)} is a library function")
-        printed = print_program(kernels, not small, self.used)
+        return self._called(print_program(kernels, not small, self.used), cells)
+
+    def _called(self, printed: Printed, cells: Mapping[str, str]) -> Called:
         self.touched.update(cells[a] for a in printed.emitted.args if a in cells)
         return Called(replace(printed, scratch=self._largest(printed.scratch)))
 
     def _largest(self, size: Index) -> Index:
         """An upper bound that holds in every iteration."""
-        for counter in [a for a in atoms(size) if isinstance(a, Symbol) and a.name in self.limits]:
-            step = stride_of(size, counter)
+        if not self._counters(size):
+            return size
+        out = ZERO
+        for monomial, coefficient in size.terms:
+            (*others, atom) = monomial or (None,)
+            if isinstance(atom, Quotient) and not others and coefficient > 0 and atom.divisor.value is not None:
+                # sizes rounded up
+                out = out + coefficient * (self._largest(atom.value) // atom.divisor)
+            else:
+                out = out + product((coefficient, *monomial))
+        for counter in self._counters(out):
+            step = stride_of(out, counter)
             if step is None or (less(step, ZERO) is None and less(ZERO, step) is None):
                 raise NotNativeError(f"the size {size} of a temporary depends on the iteration")
-            size = substitute(size, {counter: self.limits[counter.name] if less(ZERO, step) else ZERO})
-        unknown = [a for a in atoms(size) if isinstance(a, Symbol) and a.name in self.limits]
-        return self._largest(size) if unknown else size
+            out = substitute(out, {counter: self.limits[counter.name] if less(ZERO, step) else ZERO})
+        # limits of inner loops may depend on outer counters
+        return self._largest(out)
+
+    def _counters(self, size: Index) -> list[Symbol]:
+        return [a for a in atoms(size) if isinstance(a, Symbol) and a.name in self.limits]
 
 
 def _groups(units: Sequence[Unit], threshold: int) -> Iterator[tuple[Sequence[Unit], bool]]:
@@ -153,9 +180,30 @@ def _groups(units: Sequence[Unit], threshold: int) -> Iterator[tuple[Sequence[Un
     yield from grouped(run, threshold)
 
 
+def loop_work(control: Control) -> Index:
+    """The operations of control flow, roughly: those of called kernels on one vector counted once, counters at their
+    middle."""
+    total = sum((_unit_work(unit) for body in control.bodies for unit in body.schedule.units), ZERO)
+    if control.kind == "cond":
+        return total
+    if not isinstance(control.head, Index):
+        return total * USUAL_TRIPS
+    middle = control.head // 2
+    counters: dict[Atom, Index] = {a: middle for a in atoms(total) if isinstance(a, Symbol) and a.name == control.var}
+    return substitute(total, counters) * control.head
+
+
+def _unit_work(unit: Unit) -> Index:
+    if isinstance(unit, Control):
+        return loop_work(unit)
+    if not isinstance(unit, Kernel):
+        return ZERO
+    return work(unit) if is_inline(unit) else vector_work(unit)
+
+
 def is_inline(unit: Unit) -> bool:
-    """Is this a kernel of few elements?"""
-    if not isinstance(unit, Kernel) or unit.outer:
+    """Is this a kernel of few elements that needs no memory of its own?"""
+    if not isinstance(unit, Kernel) or unit.outer or any(b.kind == "local" and b.shape for b in unit.buffers):
         return False
     sizes = (bounds(product(v.extent for v in loop.inner))[1] for loop in unit.loops)
     return all(n is not None and n <= MOST_INLINE for n in sizes)

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from math import lcm
 
 from numstax import dtypes
-from numstax.cpu_emit.cells import Body, Called, Inner, Nest, NotNativeError, nest
+from numstax.cpu_emit.cells import Body, Called, Inner, Nest, NotNativeError, loop_work, nest
 from numstax.cpu_emit.nest import KernelText, Place
-from numstax.cpu_emit.programs import Names, finish, heading, joined_name
+from numstax.cpu_emit.programs import Names, Printed, finish, heading, joined_name, least_tasks
 from numstax.cpu_emit.row import print_rows
 from numstax.cpu_emit.text import Text
 from numstax.cpu_emit.values import loaded, stored
-from numstax.ir.index import ZERO, Index, bounds, product
+from numstax.ir.index import ONE, ZERO, Index, bounds, product
 from numstax.ir.loops import Buffer, Control, EmittedLoop, Kernel, Refusal
-from numstax.program import Callee, Program
+from numstax.program import Callee, Emitted, Program
+from numstax.schedule.independence import carried
 
+LEAST_TRIPS = 4
+"""Iterations that are worth sharing out."""
 SHARING_COST = 1 << 4
 """How many times cheaper it is to share out a kernel among threads that wait for it than to wake threads."""
 
@@ -30,40 +34,99 @@ SHARING_COST = 1 << 4
 def emit_loop(control: Control, around: Mapping[str, Buffer], threshold: int, used: Names) -> EmittedLoop | Refusal:
     """`around` : the buffers of the schedule that the Control stands in; `threshold` : work that is worth waking
     another thread for."""
+    within = threshold // SHARING_COST
     try:
-        found = nest(control, around, threshold // SHARING_COST, used)
+        printed = _shared(control, around, threshold, used)
+        if printed is not None:
+            return EmittedLoop(control, printed.emitted, printed.calls)
+        found = nest(control, around, within, used, partial(_shared, threshold=within, used=used))
     except NotNativeError as error:
         place = f" at {control.origin}" if control.origin else ""
         return Refusal(f"{control.kind}{place}", f"every iteration starts from Python, since {error}")
-    return _Driver(found, threshold // SHARING_COST, used).emit()
+    return _Driver(found, within, used).emit()
+
+
+def _shared(control: Control, around: Mapping[str, Buffer], threshold: int, used: Names) -> Printed | None:
+    """The program of a loop whose iterations are shared out among threads, where that is possible and pays."""
+    if control.kind != "for" or not isinstance(control.head, Index):
+        return None
+    work = loop_work(control)
+    most, trips = bounds(work)[1], bounds(control.head)[1]
+    small = (most is not None and most < threshold) or (trips is not None and trips < LEAST_TRIPS)
+    if small or carried(control, around):
+        return None
+    try:
+        found = nest(control, around, threshold, used, lambda *_: None)
+    except NotNativeError:
+        return None
+    return _Driver(found, None, used).emit_shared(work)
 
 
 class _Driver:
-    def __init__(self, found: Nest, threshold: int, used: Names) -> None:
+    """`threshold` : the work of a kernel that is worth sharing out; None: none is, since threads share the loop."""
+
+    def __init__(self, found: Nest, threshold: int | None, used: Names) -> None:
         self.nest, self.threshold, self.used = found, threshold, used
         written = {*found.root.control.writes(), *(b.name for b in found.made)}
         self.text = Text(frozenset(written), leaves=True)
         self.places: dict[str, Place] = {}
-        self.calls: list[Program] = []
+        self.calls: list[Printed] = []
 
     def emit(self) -> EmittedLoop:
-        root, text = self.nest.root, self.text
-        heads = (root.head,) if isinstance(root.head, str) else ()
-        outside = [c for c in dict.fromkeys((*root.args, *heads)) if c in self.nest.registers]
-        written = root.control.writes()
-        for cell in outside:
-            buffer = self.nest.buffers[cell]
-            element = text.buffer(buffer) if buffer.kind == "scalar" else f"{text.buffer(buffer)}[0]"
-            text.line(f"{self._place(cell).name} = {loaded(element, buffer.dtype)}")
-        self._control(root)
-        for cell in outside:
-            if cell in written:
-                buffer = self.nest.buffers[cell]
-                text.line(f"{text.buffer(buffer)}[0] = {stored(self._place(cell).name, buffer.dtype)}")
-        name = "loop_" + joined_name(list(_kernel_names(root)))
-        emitted = finish(text, name, self.used, ZERO, calls=tuple(Callee(p.name, p.params) for p in self.calls))
+        """All iterations in order."""
+        self._load_registers()
+        self._control(self.nest.root)
+        self._store_registers()
+        emitted = self._finish(ZERO)
         made = tuple(b for b in self.nest.made if b.name in emitted.args)
-        return EmittedLoop(root.control, emitted, tuple(self.calls), made)
+        return EmittedLoop(self.nest.root.control, emitted, self._programs(), made)
+
+    def emit_shared(self, work: Index) -> Printed | None:
+        """The iterations lo <= k < hi.  What each has for itself lies in the scratch memory of its thread."""
+        root, text = self.nest.root, self.text
+        assert isinstance(root.head, Index)
+        single = {cell for cell in root.control.writes() if not self.nest.buffers[cell].shape}
+        if not single <= self.nest.registers:
+            return None
+        for buffer in self.nest.made:
+            self.places[buffer.name] = Place(text.array("own", buffer.dtype, product(buffer.shape)), array=True)
+        self._load_registers()
+        lo, hi = text.special("lo"), text.special("hi")
+        with text.block(f"for {text.counter(root.counter)} in range({lo}, {hi})"):
+            self._body(root.bodies[0])
+        if single:
+            with text.block(f"if ({lo} < {hi}) & ({hi} == {text.index(root.head)})"):
+                self._store_registers()
+        grain = least_tasks(work, root.head)
+        return Printed(self._finish(work, root.head, grain), work, text.scratch, root.head, grain, self._programs())
+
+    def _finish(self, work: Index, tasks: Index | None = None, grain: Index = ONE) -> Emitted:
+        name = "loop_" + joined_name(list(_kernel_names(self.nest.root)))
+        calls = tuple(Callee(p.emitted.program.name, p.emitted.program.params) for p in self.calls)
+        return finish(self.text, name, self.used, work, tasks, grain, calls=calls)
+
+    def _programs(self) -> tuple[Program, ...]:
+        return tuple(dict.fromkeys(p for called in self.calls for p in (*called.calls, called.emitted.program)))
+
+    # --- single elements around the loop
+
+    def _outside(self) -> list[Buffer]:
+        root = self.nest.root
+        heads = (root.head,) if isinstance(root.head, str) else ()
+        return [self.nest.buffers[c] for c in dict.fromkeys((*root.args, *heads)) if c in self.nest.registers]
+
+    def _load_registers(self) -> None:
+        for buffer in self._outside():
+            text = self.text.buffer(buffer)
+            element = text if buffer.kind == "scalar" else f"{text}[0]"
+            self.text.line(f"{self._place(buffer.name).name} = {loaded(element, buffer.dtype)}")
+
+    def _store_registers(self) -> None:
+        written = self.nest.root.control.writes()
+        for buffer in self._outside():
+            if buffer.name in written:
+                value = stored(self._place(buffer.name).name, buffer.dtype)
+                self.text.line(f"{self.text.buffer(buffer)}[0] = {value}")
 
     # --- places
 
@@ -173,8 +236,8 @@ class _Driver:
     def _call(self, item: Called, cells: Mapping[str, str]) -> None:
         printed, text = item.printed, self.text
         program = printed.emitted.program
-        if program not in self.calls:
-            self.calls.append(program)
+        if program not in (known.emitted.program for known in self.calls):
+            self.calls.append(printed)
         args = iter(printed.emitted.args)
         words: dict[str, str] = {}
         for param in program.params:
@@ -189,7 +252,7 @@ class _Driver:
             # also where it is shared out: every thread has as much as the loop itself
             words["scratch"] = text.array("scratch", dtypes.UINT8, printed.scratch)
         least, most = bounds(printed.work)
-        if printed.tasks is None or (most is not None and most < self.threshold):
+        if printed.tasks is None or self.threshold is None or (most is not None and most < self.threshold):
             self._run(item, words, calls)
         elif least is not None and least >= self.threshold:
             self._share(item, words, calls)
@@ -209,7 +272,7 @@ class _Driver:
         printed = item.printed
         program = printed.emitted.program
         special = {"lo": "0", "hi": "1" if printed.tasks is None else self.text.index(printed.tasks)}
-        arguments = [words.get(p.name) or special[p.kind] for p in program.params]
+        arguments = [words.get(p.name) or special[p.kind] for p in program.params if p.kind != "calls"]
         self.text.line(f"run_{program.name}({', '.join((calls, *arguments))})")
 
     def _share(self, item: Called, words: dict[str, str], calls: str) -> None:
@@ -217,7 +280,7 @@ class _Driver:
         assert printed.tasks is not None
         tasks, grain = self.text.index(printed.tasks), self.text.index(printed.grain)
         program = printed.emitted.program
-        arguments = (words[p.name] for p in program.params if p.kind not in ("lo", "hi", "scratch"))
+        arguments = (words[p.name] for p in program.params if p.kind not in ("lo", "hi", "scratch", "calls"))
         self.text.line(
             f"share_{program.name}({', '.join((calls, self.text.special('team'), tasks, grain, *arguments))})"
         )

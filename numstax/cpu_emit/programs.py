@@ -38,13 +38,15 @@ Names = dict[str, list[Program]]
 
 @record
 class Printed:
-    """A program and what it takes to run, over the symbols of the schedule; `tasks` None: it cannot be shared out."""
+    """A program and what it takes to run, over the symbols of the schedule.  `tasks` None: it cannot be shared out;
+    `calls`: the programs that it calls, each after those it calls itself."""
 
     emitted: Emitted
     work: Index
     scratch: Index
     tasks: Index | None
     grain: Index
+    calls: tuple[Program, ...] = ()
 
 
 def grouped(
@@ -82,7 +84,7 @@ def print_program(kernels: Sequence[Kernel], parallel: bool, used: Names) -> Pri
         tasks = _PRINTERS.get(form, print_rows)(KernelText(text, kernel), parallel)
     tasks = tasks if parallel else None
     total = sum((vector_work(k) for k in kernels), ZERO)
-    grain = ONE if tasks is None else _grain(total, tasks)
+    grain = ONE if tasks is None else least_tasks(total, tasks)
     emitted = finish(text, joined_name([k.name for k in kernels]), used, total, tasks, grain, len(kernels))
     return Printed(emitted, total, text.scratch, tasks, grain)
 
@@ -149,7 +151,7 @@ GRAIN_WORK = 8192
 """Elementary operations worth handing to another thread."""
 
 
-def _grain(total: Index, tasks: Index) -> Index:
+def least_tasks(total: Index, tasks: Index) -> Index:
     """So many tasks that their share of the work is worth it."""
     return ONE + tasks * GRAIN_WORK // (total + 1)
 

@@ -24,11 +24,11 @@ def apart(a: Index, b: Index, buffer: Buffer) -> bool:
         elif isinstance(atom, Ref):
             moved[atom] = as_index(Ref(atom.position + _OTHER, atom.extent))
     b = substitute(b, moved)
-    pairs = zip(_digits(a, buffer), _digits(b, buffer), strict=True)
+    pairs = zip(digits(a, buffer), digits(b, buffer), strict=True)
     return any(less(x, y) or less(y, x) for x, y in pairs)
 
 
-def _digits(offset: Index, buffer: Buffer) -> Iterator[Index]:
+def digits(offset: Index, buffer: Buffer) -> Iterator[Index]:
     """Numbers that are equal for equal offsets: the position along each axis, where the strides allow."""
     yield offset
     for stride in sorted(buffer.strides, key=hint, reverse=True):

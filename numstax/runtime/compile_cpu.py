@@ -17,7 +17,8 @@ What program text may name besides builtins and `math`:
   rolled(n)                                n, of which the optimiser does not know that it is a constant: a loop over
                                            a range that ends there is not repeated for every step
   run_<name>(calls, arguments..), share_<name>(calls, team, tasks, grain, arguments..)
-                                           for the programs in `program.calls`: run all of it here, or share it out
+                                           for the programs in `program.calls`: run all of it here, or share it out;
+                                           what those call is found in `calls`
   the names in `program.intrinsics`        scalar functions given as data, expanded at each call
 
 Compiling holds Numba's process-wide lock, so any thread may call; a fork waits for a compile in progress
@@ -242,6 +243,8 @@ def _expanding(name: str, result: types.Type, arguments: tuple[types.Type, ...],
     return numba_intrinsic(typing)
 
 
+_WORDS = 3
+"""In the table for each program (see `load.load`)."""
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
@@ -249,28 +252,33 @@ def _running(position: int, program: Callee) -> object:
     """Calls the entry of the program at this position of the table."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
-        calls, *arguments = args
+        calls, *passed = args
+        values = iter(passed)
+        arguments = [_table(builder, calls, position) if p.kind == "calls" else next(values) for p in program.params]
         returned = builder.bitcast(cgutils.alloca_once(builder, _WORD, 8), _BYTES)
         kinds = [_BYTES, _BYTES, *(a.type for a in arguments)]
-        entry = _function(builder, calls, 2 * position, ir.FunctionType(ir.IntType(32), kinds))
+        entry = _function(builder, calls, _WORDS * position, ir.FunctionType(ir.IntType(32), kinds))
         builder.call(entry, [returned, returned, *arguments])
         return context.get_dummy_value()
 
-    parameters = (types.CPointer(types.int64), *map(_numba_type, program.params))
+    parameters = (types.CPointer(types.int64), *(_numba_type(p) for p in program.params if p.kind != "calls"))
     return _expanding(f"run_{program.name}", types.void, parameters, codegen)
 
 
 def _sharing(position: int, program: Callee) -> object:
     """Hands the part of the program at this position of the table to the team, its arguments in memory."""
-    passed = [_numba_type(p) for p in program.params if p.kind not in ("lo", "hi", "scratch")]
+    needed = [p for p in program.params if p.kind not in ("lo", "hi", "scratch")]
+    passed = [_numba_type(p) for p in needed if p.kind != "calls"]
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
-        calls, team, tasks, grain, *arguments = args
+        calls, team, tasks, grain, *rest = args
+        values = iter(rest)
+        arguments = [_table(builder, calls, position) if p.kind == "calls" else next(values) for p in needed]
         words = cgutils.alloca_once(builder, _WORD, len(arguments) or 1)
         for k, argument in enumerate(arguments):
             word = argument if argument.type == _WORD else builder.ptrtoint(argument, _WORD)
             builder.store(word, builder.gep(words, [ir.Constant(_WORD, k)]))
-        part = builder.load(builder.gep(calls, [ir.Constant(_WORD, 2 * position + 1)]))
+        part = builder.load(builder.gep(calls, [ir.Constant(_WORD, _WORDS * position + 1)]))
         kinds = [team.type, _WORD, words.type, _WORD, _WORD]
         share = _function(builder, team, 0, ir.FunctionType(ir.VoidType(), kinds))
         builder.call(share, [team, part, words, tasks, grain])
@@ -278,6 +286,12 @@ def _sharing(position: int, program: Callee) -> object:
 
     word = types.CPointer(types.int64)
     return _expanding(f"share_{program.name}", types.void, (word, word, types.int64, types.int64, *passed), codegen)
+
+
+def _table(builder: ir.IRBuilder, calls: ir.Value, position: int) -> ir.Value:
+    """The table of the program at this position."""
+    address = builder.load(builder.gep(calls, [ir.Constant(_WORD, _WORDS * position + 2)]))
+    return builder.inttoptr(address, calls.type)
 
 
 def _function(builder: ir.IRBuilder, table: ir.Value, position: int, kind: ir.FunctionType) -> ir.Value:

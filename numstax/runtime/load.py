@@ -40,7 +40,7 @@ class ObjectCode:
 def load(compiled: ObjectCode, params: tuple[Param, ...], called: Sequence[Entry] = ()) -> Entry:
     """A callable taking RETURN_SLOTS and then the numbers of each parameter; it releases the GIL.  Its attribute
     `part` is the address of the entry for worker threads, 0 where there is none, and `calls` that of a table of the
-    programs it calls, in pairs: entry and part.
+    programs it calls: entry, part and table of each.
 
     Raises CompileError when the object cannot be linked in this process.
     """
@@ -48,7 +48,7 @@ def load(compiled: ObjectCode, params: tuple[Param, ...], called: Sequence[Entry
     types = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *words)
     entry = functions(compiled, {compiled.symbol: types})[compiled.symbol]
     entry.part = entry.engine.get_function_address(part_symbol(compiled.symbol))  # type: ignore[attr-defined]
-    addresses = [n for c in called for n in (address_in(c), c.part)]  # type: ignore[attr-defined]
+    addresses = [n for c in called for n in (address_in(c), c.part, c.calls)]  # type: ignore[attr-defined]
     table = (ctypes.c_int64 * len(addresses))(*addresses)
     entry.calls = ctypes.addressof(table)  # type: ignore[attr-defined]
     entry.keeps = (table, *called)  # type: ignore[attr-defined]

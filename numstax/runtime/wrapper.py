@@ -194,7 +194,7 @@ class _Writer:
             yield "    " * in_team + alone
         else:
             kept = [p for p in program.params if p.kind not in ("lo", "hi", "scratch")]
-            words = ", ".join("address(status)" if p.kind == "status" else self._word(p, values[p.name]) for p in kept)
+            words = ", ".join(special.get(p.kind) or self._word(p, values[p.name]) for p in kept)
             self.constants[f"{program.name}_words"] = struct.Struct("".join(map(_format, kept))).pack
             shared = f"parallel({program.name}_part, {program.name}_words({words}), {tasks}, {grain}, {scratch})"
             if known[1] is None:

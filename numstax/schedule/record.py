@@ -63,6 +63,13 @@ class Recorder:
     def cast(self, entry: int, dtype: np.dtype, origin: Origin | None = None) -> int:
         return entry if self.dtype(entry) == dtype else self.op("cast", (entry,), dtype, origin)
 
+    def number(self, entry: int) -> Index | None:
+        """The value of an integer entry that no memory is read for."""
+        instr = self._instrs[entry]
+        if instr.op == "const":
+            return as_index(int(instr.attr))  # type: ignore[call-overload]
+        return instr.attr if isinstance(instr.attr, Index) and instr.op == "index" else None
+
     def dtype(self, entry: int) -> np.dtype:
         return self._instrs[entry].dtype
 

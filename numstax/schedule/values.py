@@ -109,6 +109,12 @@ class Values:
 
     def position(self, entry: int, extent: Index, mask: int | None, origin: Origin | None) -> Index:
         """A recorded user's index as a position on an axis."""
+        number = self._recorder.number(entry)
+        if number is not None:
+            if less(number, ZERO) is True:
+                number = number + extent
+            if less(number, ZERO) is False and less(number, extent) is True:
+                return number
         entry = self._recorder.cast(entry, dtypes.INT64, origin)
         known = self._recorder.affine(entry)
         if known is not None and less(as_index(-1), known) and less(known, extent):
