@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from numstax.ir.graph import Graph, Node, topological
 from numstax.ir.index import atoms
@@ -54,8 +55,8 @@ def rotation(bodies: tuple[Graph, ...], root: Node, lower: Callable[[Graph], Low
     varying = _varying(body, root)
     spares: list[int] = []
     for p, at in target.items():
-        node = dict(body.writes)[at]
-        if node.shape and detours.get(f"x{at}", 0) > _copied(node, p, at, varying):
+        rotates = bool(body.inputs[p].shape) and detours.get(f"x{at}", 0) > _copied(body, p, at, varying)
+        if rotates:
             spare = len(body.inputs)
             body = _into_spare(body, p, at, varying)
             role[p], role[spare] = spare, at
@@ -110,26 +111,61 @@ def _is_region(node: Node, p: int, varying: set[str]) -> bool:
     return not any(str(atom) in varying for region in regions for index in region for atom in atoms(index))
 
 
-def _copied(node: Node, p: int, at: int, varying: set[str]) -> int:
-    """Elements that must be copied in each iteration where `node` is written to another buffer than that of p."""
-    links = list(_updates(node))
-    if not links or links[-1].args[0].op != "input" or (p == at and _is_region(node, p, varying)):
+def _copied(body: Graph, p: int, at: int, varying: set[str]) -> int:
+    """Elements that must be copied in each iteration where the next state p is written to another buffer than its
+    own."""
+    node = dict(body.writes)[at]
+    links = list(_updates(node))[::-1]
+    if not links or links[0].args[0].op != "input":
         return 0
-    return elements(node) - elements(links[-1].args[1])
+    if p == at and _is_region(node, p, varying):
+        read = _is_read(links, [n for _, n in body.writes])
+        return sum(elements(link.args[1]) for link in links[1:]) if read else 0
+    return elements(node) - elements(links[0].args[1])
 
 
 def _into_spare(body: Graph, p: int, at: int, varying: set[str]) -> Graph:
     """`body` with what it writes to `at`, the next state p, in a new last input."""
     spare, node = len(body.inputs), dict(body.writes)[at]
+    roots = [n for _, n in body.writes]
     made: dict[Node, Node] = {}
     if p == at and _is_region(node, p, varying):
+        links = list(_updates(node))[::-1]
         base = Node("input", (), (("position", spare),), node.shape, node.dtype)
-        for link in reversed(list(_updates(node))):
-            base = replace(link, args=(base, link.args[1]))
-        made[node] = base
-    for user in topological([n for _, n in body.writes]):
+        seen = _is_read(links, roots)
+        if seen:
+            base = _refreshed(base, links)
+        for link in links:
+            value = _rebuilt([link.args[1]], made)[0]
+            base = replace(link, args=(base, value))
+            if seen or link is node:
+                made[link] = base
+    writes = zip((spare if k == at else k for k, _ in body.writes), _rebuilt(roots, made), strict=True)
+    return replace(body, inputs=(*body.inputs, replace(body.inputs[p], name="")), writes=tuple(writes))
+
+
+def _is_read(links: list[Node], roots: list[Node]) -> bool:
+    """Does anything but the next update read one of these, other than the last?"""
+    following = dict(pairwise(links))
+    return any(following.get(a, n) is not n for n in topological(roots) for a in n.args) or any(
+        root in following for root in roots
+    )
+
+
+def _refreshed(spare: Node, links: list[Node]) -> Node:
+    """The spare buffer with the state's elements in all regions but the first to be written: then it holds, after each
+    update, what the state would hold."""
+    state = links[0].args[0]
+    for link in links[1:]:
+        part = Node("slice", (state,), link.attrs, link.args[1].shape, state.dtype, link.origin)
+        spare = replace(link, args=(spare, part))
+    return spare
+
+
+def _rebuilt(roots: list[Node], made: dict[Node, Node]) -> list[Node]:
+    """The nodes, with others for those in `made`, to which all that is rebuilt is added."""
+    for user in topological(roots):
         if user not in made:
             args = tuple(made[a] for a in user.args)
             made[user] = user if args == user.args else replace(user, args=args)
-    writes = tuple((spare if k == at else k, made[n]) for k, n in body.writes)
-    return replace(body, inputs=(*body.inputs, replace(body.inputs[p], name="")), writes=writes)
+    return [made[root] for root in roots]
