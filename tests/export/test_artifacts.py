@@ -42,6 +42,22 @@ def written(x):
     return x.mean(1), (x.astype(np.float16) * 2).sum(), x.astype(ml_dtypes.bfloat16)[:, :1] + HALF
 
 
+def solved_again(x):
+    """A loop with a library call in each iteration, and buffers that change places."""
+    a, y = np.eye(3) * 2 + 0.1, x.T.copy()
+    for _ in range(100):
+        y = np.linalg.solve(a, y) + 1
+        y[1:] = y[:-1] * 0.5
+    return y
+
+
+def diffused(x):
+    x = x.copy()
+    for _ in range(100):
+        x[:, 1:-1] = x[:, 1:-1] + 0.1 * (x[:, 2:] + x[:, :-2] - 2 * x[:, 1:-1])
+    return x
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     made = numstax.export(scaled, (normal((64, 3)), 2.0), dynamic_shapes={"x": {0: N}})
@@ -49,7 +65,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "scaled"
 
 
-@pytest.mark.parametrize("function", [lambda x: scaled(x, 0.5), sorted_rows, written])
+@pytest.mark.parametrize("function", [lambda x: scaled(x, 0.5), sorted_rows, written, solved_again, diffused])
 def test_the_same_after_loading(function: Callable[..., object], tmp_path: Path) -> None:
     made = numstax.export(function, (normal((64, 3)),), dynamic_shapes={"x": {0: N}})
     made.save(tmp_path / "a")
