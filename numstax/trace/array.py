@@ -41,6 +41,7 @@ class Storage:
     position : the argument that owns it, None when it was made inside the function.
     read_only : writes are an error, as in NumPy.
     fixed : why a write cannot be traced ('' when it can).
+    copies : memory that this stands for in part, and what it held: while it holds that, reading is right.
     born : the number of the scope in which it was made.
     """
 
@@ -49,6 +50,7 @@ class Storage:
     read_only: bool = False
     fixed: str = ""
     born: int = 0
+    copies: tuple[tuple[Storage, Node], ...] = ()
 
 
 Method = Callable[..., Any]
@@ -100,6 +102,10 @@ class TracedArray:
     @property
     def node(self) -> Node:
         """The value now."""
+        if any(source.node is not held for source, held in self.storage.copies):
+            raise UnsupportedOperationError(
+                f"{self.storage.fixed} is read after its memory was written", user_origin(), "copy it where it is made"
+            )
         base, node = self._read
         if base is not self.storage.node:
             base = node = self.storage.node
@@ -129,8 +135,7 @@ class TracedArray:
             bases.append(view.read(nodes, bases[-1]))
         for view, base in zip(reversed(self.views), reversed(bases[:-1]), strict=True):
             value = view.put(nodes, base, value)
-        self.recorder.note(self.storage)
-        self.storage.node = value
+        self.recorder.write(self.storage, value)
 
     # --- attributes -------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _REMADE = ("constant", "size", "iota", "empty", *VIEWS)
 """Made again inside a body rather than handed to it."""
+Sizes = tuple[tuple[Node, ...], tuple[tuple[str, Index, Index, str], ...]]
 _MAY_FAIL = ("gather", "scatter", "extern", "result", *CONTROL)
 
 
@@ -81,14 +82,15 @@ class Bodies:
                     pending += [(a, False) for a in reversed(node.args)]
         return list(order)
 
-    def graph(self, writes: Sequence[tuple[int, Node]], outputs: Sequence[Node] = ()) -> Graph:
-        """The Graph of one body, once everything is captured."""
+    def graph(self, writes: Sequence[tuple[int, Node]], outputs: Sequence[Node] = (), sizes: Sizes = ((), ())) -> Graph:
+        """The Graph of one body, once everything is captured; `sizes` : its binders and asserts."""
+        binders, asserts = sizes
         builder = Builder()
         made: dict[Node, Node] = {}
         given = [*self._states, *self.captured]
         for k, node in enumerate(given):
             made[node] = builder.node("input", (), node.shape, node.dtype, None, position=k)
-        for node in self._reached([*(node for _, node in writes), *outputs]):
+        for node in self._reached([*binders, *(node for _, node in writes), *outputs]):
             if node not in made:
                 args = tuple(made[a] for a in node.args)
                 made[node] = builder.node(node.op, args, node.shape, node.dtype, node.origin, **dict(node.attrs))
@@ -99,7 +101,9 @@ class Bodies:
             for k, n in enumerate(given)
         )
         found = tuple(Output(made[n], scalar=True) for n in outputs)
-        return Graph(inputs, found, tuple((k, made[n]) for k, n in writes))
+        return Graph(
+            inputs, found, tuple((k, made[n]) for k, n in writes), asserts, binders=tuple(made[n] for n in binders)
+        )
 
 
 def escaped(roots: Sequence[Node]) -> Node | None:

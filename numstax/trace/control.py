@@ -10,28 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from numstax import dtypes
 from numstax.errors import TraceError
 from numstax.trace.array import TracedArray
 from numstax.trace.choices import Choice
-from numstax.trace.loops import Counted, Get, Loop, Set, SwappedError, Thunk, UnsettledError
-from numstax.trace.scopes import (
-    UNDEFINED,
-    Scope,
-    description,
-    is_number,
-    joined,
-    kind_of,
-    leaves,
-    lifted,
-    rebuilt,
-    refuse,
-    speculative,
-    value_of,
-)
-from numstax.trace.sizes import Condition
+from numstax.trace.counted import Counted
+from numstax.trace.generators import TracedGenerator
+from numstax.trace.loops import ApartError, Get, Loop, RotatedError, Set, Thunk
+from numstax.trace.scopes import Scope, check_iterator, lifted, reachable, refuse, speculative, truth
+from numstax.trace.sizes import Condition, Size
+from numstax.trace.unassigned import UNDEFINED
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -40,6 +28,8 @@ UNROLLED = 16
 """Loops of at most so many iterations run as Python."""
 MOST_UNROLLED = 4096
 """Loops that cannot be captured run as Python up to this length."""
+MOST_APART = 3
+"""Iterations that may run before a loop is captured."""
 
 
 class Control:
@@ -55,6 +45,8 @@ class Control:
     def _condition(self, value: Any) -> TracedArray | None:
         """The traced condition; None when it is known."""
         rec = self.rec
+        if type(value) is Size:
+            value = rec.condition("!=", value.index)
         if type(value) is Condition:
             known = rec.shapes.known(value.relation, value.index)
             return lifted(rec, value) if known is None else None
@@ -63,11 +55,7 @@ class Control:
         if value.ndim and value.size != 1:
             return None  # NumPy's own error
         node = rec.nodes.reshape(value.node, ())
-        if rec.known(node) is not None:
-            return None
-        if node.dtype != dtypes.BOOL:
-            node = rec.nodes.elementwise("not_equal", (node, rec.nodes.full(0, node.dtype, ())), dtypes.BOOL)
-        return rec.fresh(node, True, weak=bool)
+        return None if rec.known(node) is not None else truth(rec, rec.fresh(node, True))
 
     def not_(self, value: Any) -> Any:
         condition = self._condition(value)
@@ -130,79 +118,24 @@ class Control:
         self, condition: TracedArray, then: Thunk, orelse: Thunk, get: Get, put: Set, names: tuple[str, ...],
         functions: tuple[Callable[..., Any], ...],
     ) -> None:  # fmt: skip
-        rec, entry, predicate = self.rec, get(), condition.node
-        first = rec.nodes.count
-        ends = []
-        for run in (then, orelse):
-            scope = Scope(rec, functions, is_body=True)
-            try:
-                with speculative("a branch on a traced value"):
-                    run()
-                after = get()
-                if scope.changed_container() is not None:
-                    raise refuse("a list, dict or object is changed in a branch on a traced value")
-                stored = {key: (storage, storage.node) for key, (storage, _) in scope.written.items()}
-                ends.append((after, stored))
-            finally:
-                scope.undo()
-                put(entry)
-        (after_then, stored_then), (after_else, stored_else) = ends
-        chosen = Choice(rec, predicate, first)
-        places = [self._merge(a, b, name, chosen) for a, b, name in zip(after_then, after_else, names, strict=True)]
-        storages = {**stored_then, **stored_else}
-        written = []
-        for key, (storage, _) in storages.items():
-            a, b = (s[key][1] if key in s else storage.node for s in (stored_then, stored_else))
-            if a is not b:
-                written.append((storage, chosen.add(a, b, storage.node)))
-        chosen.finish()
-        for storage, k in written:
-            rec.note(storage)
-            storage.node = chosen.result(k)
+        rec, entry, first = self.rec, get(), self.rec.nodes.count
+        chosen = Choice(rec, condition.node, first, names)
+        try:
+            for run in (then, orelse):
+                scope = Scope(rec, functions, is_body=True)
+                try:
+                    with speculative("a branch on a traced value"):
+                        run()
+                    chosen.side(scope, get())
+                finally:
+                    scope.undo()
+                    put(entry)
+            places = [chosen.merge(v) for v in range(len(names))]
+            chosen.finish()
+        except BaseException:
+            rec.nodes.forget(first)
+            raise
         put(tuple(place() for place in places))
-
-    def _merge(self, a: Any, b: Any, name: str, chosen: Choice) -> Callable[[], Any]:
-        """What a variable holds after a branch: made when the node is."""
-        if a is b or (
-            type(a) is type(b) and type(a) in (int, bool, str, float, type(None)) and a == b and str(a) == str(b)
-        ):
-            return lambda: a
-        if type(a) is TracedArray and type(b) is TracedArray and a.storage is b.storage and a.views == b.views:
-            return lambda: a
-        if a is UNDEFINED or b is UNDEFINED:
-            known = b if a is UNDEFINED else a
-            if not name.endswith("_") or not all(map(is_number, leaves(known))):
-                return lambda: Poison(name)
-            parts = [self._leaf(v, v, name, chosen) for v in leaves(known)]
-            return lambda: rebuilt(known, iter([part() for part in parts]))
-        one, two = list(leaves(a)), list(leaves(b))
-        if type(a) is not type(b) and not (is_number(a) and is_number(b)):
-            raise refuse(f"{name!r} is {description(a)} after one branch and {description(b)} after the other")
-        if len(one) != len(two):
-            raise refuse(f"{name!r} has {len(one)} parts after one branch and {len(two)} after the other")
-        parts = [self._leaf(x, y, name, chosen) for x, y in zip(one, two, strict=True)]
-        return lambda: rebuilt(a, iter([part() for part in parts]))
-
-    def _leaf(self, a: Any, b: Any, name: str, chosen: Choice) -> Callable[[], Any]:
-        if a is b and not is_number(a):
-            return lambda: a
-        if not is_number(a) or not is_number(b):
-            raise refuse(f"{name!r} is {description(a)} after one branch and {description(b)} after the other")
-        x, y = lifted(self.rec, a), lifted(self.rec, b)
-        kind = joined(kind_of(x), kind_of(y), np.result_type)
-        if kind is None:
-            raise refuse(f"{name!r} is {kind_of(x)} after one branch and {kind_of(y)} after the other")
-        left, right = (self.rec.nodes.cast(v.node, kind.dtype) for v in (x, y))
-        k = chosen.add(left, right, None)
-        shared = any(s.born < self.rec.storage_serial and v.sizes for v in (x, y) for s in [v.storage])
-
-        def make() -> TracedArray:
-            handle = value_of(self.rec, chosen.result(k), kind)
-            if shared:
-                handle.storage.fixed = f"{name!r}, which is one of two arrays"
-            return handle
-
-        return make
 
     # --- loops ----------------------------------------------------------------------------------------
 
@@ -210,19 +143,13 @@ class Control:
         self, iterable: Any, body: Callable[[Any], None], more: Thunk | None, get: Get, put: Set, names: tuple[str, ...]
     ) -> None:
         counted = Counted.of(self.rec, iterable)
-        if counted is None:
+        trips = None if counted is None else counted.trips
+        if counted is None or trips == 0:
             self._python_for(iterable, body, more)
             return
-        trips = counted.trips
-        if trips is not None and trips <= UNROLLED:
 
-            def run() -> None:
-                self._python_for(map(counted.item, range(trips)), body, more)
-
-            if self._on_trial(run, get, put, (body,)):
-                return
-        if trips == 0:
-            return
+        def run() -> None:
+            self._python_for(map(counted.item, range(trips or 0)), body, more)
 
         def capture() -> None:
             if more is None:
@@ -230,13 +157,24 @@ class Control:
             else:
                 self._captured_for_while(counted, body, more, get, put, names)
 
-        last = trips is None or trips > MOST_UNROLLED
-        if last:
+        if trips is None or (trips > MOST_UNROLLED and not self._is_plain((body,), get)):
             capture()
-        elif not self._on_trial(capture, get, put, (body,)):
-            self._python_for(map(counted.item, range(trips or 0)), body, more)
+            return
+        short = trips <= UNROLLED or self._is_plain((body,), get)
+        first, second = (run, capture) if short else (capture, run)
+        refused = self._on_trial(first, get, put, (body,))
+        if refused is not None:
+            try:
+                second()
+            except TraceError as error:
+                raise (error if short else refused) from None
+
+    def _is_plain(self, functions: tuple[Callable[..., Any], ...], get: Get) -> bool:
+        """Do the variables lead to nothing traced?  Such a loop runs as Python, whose integers have no limit."""
+        return not any(isinstance(v, TracedArray | Size | TracedGenerator) for v in reachable((*functions, *get())))
 
     def _python_for(self, items: Iterable[Any], body: Callable[[Any], None], more: Thunk | None) -> None:
+        check_iterator(self.rec, items)
         for item in items:
             if more is not None:
                 wanted = more()
@@ -246,24 +184,26 @@ class Control:
                     break
             body(item)
 
-    def _on_trial(self, run: Thunk, get: Get, put: Set, functions: tuple[Callable[..., Any], ...]) -> bool:
-        """Run; False, with everything as before, when that cannot be as Python."""
+    def _on_trial(self, run: Thunk, get: Get, put: Set, functions: tuple[Callable[..., Any], ...]) -> TraceError | None:
+        """Run; where that cannot be, why, with everything as before."""
         scope, entry = Scope(self.rec, functions), get()
         try:
             run()
-        except TraceError:
+        except TraceError as error:
             scope.undo()
             put(entry)
-            return False
+            self.rec.nodes.forget(scope.first_node)
+            return error
         except BaseException:
             scope.close()
             raise
         scope.close()
-        return True
+        return None
 
     def while_(self, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...]) -> None:
         scope, entry = Scope(self.rec, (test, body)), get()
-        for _ in range(UNROLLED):
+        plain = self._is_plain((test, body), get)
+        for _ in range(MOST_UNROLLED if plain else UNROLLED):
             wanted = test()
             if self._condition(wanted) is not None:
                 break
@@ -277,10 +217,9 @@ class Control:
                 raise
         else:
             # longer: from the start, with its numbers as states
-            late = Scope(self.rec, (test, body))
-            late.close()
             scope.undo()
             put(entry)
+            self.rec.nodes.forget(scope.first_node)
             self._long_while(test, body, get, put, names)
             return
         scope.close()
@@ -300,35 +239,36 @@ class Control:
             raise
 
     def _captured_for(
-        self, counted: Counted, body: Callable[[Any], None], get: Get, put: Set, names: tuple[str, ...]
+        self, counted: Counted, body: Callable[[Any], None], get: Get, put: Set, names: tuple[str, ...], apart: int = 0
     ) -> None:
-        """One node; where types settle only after the first iteration, that runs before; where arrays swap their
-        names, an iteration of the node is two of the loop."""
+        """One node; where types or sharing settle only after the first iterations, those run before (`apart` counts
+        them); where names change places, an iteration of the node is several of the loop."""
         try:
             Loop(self.rec, "for", body, get, put, names, counted=counted).capture()
-        except SwappedError as error:
-            if counted.trips is None or counted.trips < 2:
-                raise refuse(str(error)) from None
-            pairs = counted.pairs()
+        except RotatedError as error:
+            if counted.trips is None or counted.trips < error.period:
+                raise refuse(str(error.what)) from None
+            grouped = counted.grouped(error.period)
 
-            def twice(item: Any) -> None:
-                body(item)
-                body(item + counted.step)
+            def several(items: list[Any]) -> None:
+                for item in items:
+                    body(item)
 
-            Loop(self.rec, "for", twice, get, put, names, counted=pairs, functions=(body,)).capture()
-            self._python_for(map(counted.item, range(counted.trips // 2 * 2, counted.trips)), body, None)
-        except UnsettledError as error:
-            if counted.trips is None:
-                raise refuse(str(error)) from None
+            Loop(self.rec, "for", several, get, put, names, counted=grouped, functions=(body,)).capture()
+            rest = range(counted.trips // error.period * error.period, counted.trips)
+            self._python_for(map(counted.item, rest), body, None)
+        except ApartError as error:
+            if not counted.runs or apart == MOST_APART:
+                raise refuse(str(error.what)) from None
             body(counted.item(0))
-            Loop(self.rec, "for", body, get, put, names, counted=counted.after(1)).capture()
+            self._captured_for(counted.after(1), body, get, put, names, apart + 1)
 
     def _captured_for_while(
         self, counted: Counted, body: Callable[[Any], None], more: Thunk, get: Get, put: Set, names: tuple[str, ...]
     ) -> None:
         """A counted loop that may stop early."""
         position: list[Any] = [0]
-        total = counted.total()
+        total = counted.length
 
         def test() -> Any:
             return self.and_(lambda: position[0] < total, more)
@@ -341,9 +281,10 @@ class Control:
             position[0] = values[-1]
             put(values[:-1])
 
-        loop = Loop(self.rec, "while", step, lambda: (*get(), position[0]), put_all, (*names, "its counter"), test=test)
-        loop.functions = (body, more)
-        loop.capture()
+        Loop(
+            self.rec, "while", step, lambda: (*get(), position[0]), put_all, (*names, "its counter"),
+            test=test, functions=(body, more),
+        ).capture()  # fmt: skip
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -358,18 +299,3 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "In": lambda a, b: a in b,
     "NotIn": lambda a, b: a not in b,
 }
-
-
-class Poison:
-    """A variable that only one branch assigns."""
-
-    def __init__(self, name: str) -> None:
-        self.__dict__["_name"] = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        raise TraceError(
-            f"{self._name!r} is assigned in only one branch of an if on a traced value", None, "assign it before the if"
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self.anything)

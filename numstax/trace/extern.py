@@ -62,11 +62,18 @@ def call(
     arrays: list[Node] = []
     args_tree = tuple(_freeze(rec, a, arrays) for a in args)
     kwargs_tree = tuple((k, _freeze(rec, v, arrays)) for k, v in sorted(kwargs.items()))
-    examples = [rec.example(n) for n in arrays]
-    try:
+
+    def run(exact: bool) -> Any:
+        examples = [rec.example(n, exact) for n in arrays]
         with np.errstate(all="ignore"):
             given, words = (_thaw(tree, examples, rec.shapes.values) for tree in (args_tree, kwargs_tree))
-            result = function(*given, **dict(words))
+            return function(*given, **dict(words))
+
+    try:
+        try:
+            result = run(exact=False)
+        except Exception:
+            result = run(exact=True)  # what a loop starts from may be wrong for the function
     except Exception as error:
         error.add_note(f"  at {user_origin()}, in {name}")
         raise

@@ -67,8 +67,7 @@ class TracedGenerator:
         function = host.draw_seeded if self._ticket is None else host.draw
         shapes = drawn_shapes(words.get("size"))
         sample, after = extern.call(rec, function, (*given, before, method), words, shapes=shapes)
-        rec.note(self._state)
-        self._state.node = after.node
+        rec.write(self._state, after.node)
         return sample
 
     def shuffle(self, x: Any, axis: int = 0) -> None:

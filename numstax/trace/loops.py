@@ -1,30 +1,33 @@
 """Capturing a loop: its iteration is run on trial, on states, until it is known what the states are.
 
-`Counted` is what a ``for`` runs over; a `Loop` makes the `for` or `while` node.
+A variable that is another array after an iteration stands for a value from then on.  Python's names share memory, and
+values do not, so this is done only where nobody can tell: where a name is written whose array others see, the loop is
+refused, or is asked for with its first iterations apart (`ApartError`) or several at a time (`RotatedError`).
 """
 
 from __future__ import annotations
 
-import operator
-import sys
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from numstax import dtypes
 from numstax.ir.graph import Node
-from numstax.ir.index import Index, as_index
+from numstax.ir.index import Atom, Index, as_index, atoms, substitute
+from numstax.ir.values import map_tree
 from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
-from numstax.trace.bodies import Bodies
+from numstax.trace.bodies import Bodies, Sizes
+from numstax.trace.counted import Counted
 from numstax.trace.scopes import (
-    UNDEFINED,
     CannotCaptureError,
     Kind,
     Scope,
+    be_copy,
     description,
     is_number,
+    is_seen,
     joined,
     kind_of,
     leaves,
@@ -36,6 +39,8 @@ from numstax.trace.scopes import (
     value_of,
 )
 from numstax.trace.sizes import Size
+from numstax.trace.unassigned import Unassigned, loop_only
+from numstax.trace.views import PickView
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -43,94 +48,35 @@ if TYPE_CHECKING:
 Thunk = Callable[[], Any]
 Get = Callable[[], tuple]
 Set = Callable[[tuple], None]
+Key = tuple[int, int]
+"""The number of a variable, and of a leaf of its value."""
 ATTEMPTS = 12
-CONTROL_NAME = "__control__"
-"""The global by which functions that are traced are known."""
 
 
-class UnsettledError(CannotCaptureError):
-    """A state has another type after an iteration than before."""
+class ApartError(CannotCaptureError):
+    """The first iteration is unlike the others."""
 
 
-class SwappedError(CannotCaptureError):
-    """Variables change places between arrays that are seen outside the loop too, and are written."""
+class RotatedError(CannotCaptureError):
+    """Names change places between arrays, and are back after `period` iterations."""
 
-
-@record
-class TracedRange:
-    """``range`` with ends that are sizes or traced integers; `step` is a number.  Outside of a ``for`` statement the
-    ends have to be numbers."""
-
-    start: Any
-    stop: Any
-    step: int
-
-    def _numbers(self) -> range:
-        return range(operator.index(self.start), operator.index(self.stop), self.step)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._numbers())
-
-    def __reversed__(self) -> Iterator[int]:
-        return reversed(self._numbers())
-
-    def __len__(self) -> int:
-        return len(self._numbers())
-
-    def __contains__(self, value: object) -> bool:
-        return value in self._numbers()
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._numbers()[key]
+    period = 0
 
 
 @record
-class Counted:
-    """A loop over positions: `start + k*step`, or items of something with a known length."""
+class _Run:
+    """What an iteration on states did.  `given`, `after` : the variables before and after it.  `ends` : the nodes of
+    their leaves.  `stored` : what written arrays from before hold.  `touched` : states whose memory was written."""
 
-    rec: Any
-    trips: int | None
-    length: Any
-    start: Any
-    step: int
-    get: Callable[[Any], Any] | None = None
-
-    @classmethod
-    def of(cls, rec: Recorder, iterable: Any) -> Counted | None:
-        if type(iterable) is range:
-            return cls(rec, len(iterable), len(iterable), iterable.start, iterable.step)
-        if type(iterable) is TracedRange:
-            return cls._of_range(rec, iterable)
-        if isinstance(iterable, TracedArray) and iterable.ndim:
-            size = rec.shapes.resolve(iterable.sizes[0])
-            if size.value is not None:
-                return cls(rec, size.value, size.value, 0, 1, iterable.__getitem__)
-            return cls(rec, None, rec.size(size), 0, 1, iterable.__getitem__)
-        return None
-
-    @classmethod
-    def _of_range(cls, rec: Recorder, given: TracedRange) -> Counted:
-        span = (given.stop - given.start) * (1 if given.step > 0 else -1)
-        step = abs(given.step)
-        length = span if step == 1 else (span + (step - 1)) // step
-        return cls(rec, length if type(length) is int else None, length, given.start, given.step)
-
-    def item(self, k: Any) -> Any:
-        position = self.start + k * self.step
-        return position if self.get is None else self.get(position)
-
-    def after(self, count: int) -> Counted:
-        """The loop without its first iterations."""
-        trips = None if self.trips is None else self.trips - count
-        return Counted(self.rec, trips, self.length - count, self.start + count * self.step, self.step, self.get)
-
-    def pairs(self) -> Counted:
-        """Two iterations at a time: the item is the first of the two.  Only for a known number of positions."""
-        assert self.trips is not None
-        return Counted(self.rec, self.trips // 2, self.trips // 2, self.start, 2 * self.step, self.get)
-
-    def total(self) -> Any:
-        return self.length
+    given: tuple
+    after: tuple
+    ends: dict[Key, Node]
+    stored: dict[int, Node]
+    touched: frozenset[Key]
+    counter: str
+    asked: Node | None
+    sizes: Sizes
+    serial: int
 
 
 class Loop:
@@ -143,211 +89,348 @@ class Loop:
         self.rec, self.op, self.body, self.get, self.put, self.names = rec, op, body, get, put, names
         self.test, self.counted = test, counted
         self.functions: tuple[Callable[..., Any], ...] = functions or ((body,) if test is None else (body, test))
+        self.first = rec.nodes.count
+        self.runs = counted.runs if counted is not None else self._test_holds()
+        """Is there certainly an iteration?"""
         self.entry = get()
-        self.kinds: dict[tuple[int, int], Kind] = {}
-        """(variable, leaf) -> what it is; only those that are states."""
-        self.starts: dict[tuple[int, int], Node] = {}
+        self.shape = list(self.entry)
+        """The structure of each variable: its value before the loop, or the first that the loop gives it."""
+        self.kinds: dict[Key, Kind] = {}
+        """The leaves that are states."""
+        self.starts: dict[Key, Node] = {}
         self.storages: dict[int, Storage] = {}
         """Arrays from before that are written inside."""
-        for v, value in enumerate(self.entry):
+        self.sources: dict[Key, dict[int, Storage]] = {}
+        """The arrays from before of which a state is a part."""
+        for key, leaf in self._leaves(self.entry):
+            if is_number(leaf) and not _is_array(leaf):
+                self._be_state(key, lifted(rec, leaf))
+
+    def _test_holds(self) -> bool:
+        scope = Scope(self.rec, self.functions)
+        try:
+            return self.test is not None and self.test() is True
+        finally:
+            scope.undo()
+
+    def _leaves(self, values: Sequence[Any]) -> Iterator[tuple[Key, Any]]:
+        for v, value in enumerate(values):
             for j, leaf in enumerate(leaves(value)):
-                if is_number(leaf) and not (type(leaf) is TracedArray and leaf.sizes):
-                    self._be_state(v, j, lifted(rec, leaf))
+                yield (v, j), leaf
 
-    def _be_state(self, v: int, j: int, handle: TracedArray) -> None:
-        self.kinds[v, j] = kind_of(handle)
-        self.starts[v, j] = handle.node
-
-    def restore(self) -> None:
-        self.put(self.entry)
+    def _be_state(self, key: Key, handle: TracedArray) -> None:
+        self.kinds[key] = kind_of(handle)
+        self.starts[key] = handle.node
 
     def capture(self) -> None:
-        for _ in range(ATTEMPTS):
-            if self._attempt():
-                return
+        try:
+            for _ in range(ATTEMPTS):
+                run, places, memory = self._attempt()
+                if run is not None and self._agrees(run):
+                    self._check_sharing(run, places)
+                    self._finish(run, places, memory)
+                    return
+        except BaseException:
+            self.rec.nodes.forget(self.first)
+            raise
         raise refuse("the variables of the loop keep changing their types")
 
-    def _attempt(self) -> bool:
-        """Run one iteration on states; False when more has to be a state.  The node is made when all fits."""
+    # --- one attempt ------------------------------------------------------------------------------------
+
+    def _attempt(self) -> tuple[_Run | None, dict[Key, TracedArray], dict[int, Node]]:
+        """Run one iteration on states, and undo it; None when more arrays are written than was known."""
         rec = self.rec
         scope = Scope(rec, self.functions, is_body=True)
-        first = scope.first_node
+        places = {key: placeholder(rec, kind, self.starts[key]) for key, kind in self.kinds.items()}
+        held = {key: handle.node for key, handle in places.items()}
+        memory: dict[int, Node] = {}
         try:
-            places = {key: placeholder(rec, kind, self.starts[key]) for key, kind in self.kinds.items()}
-            held = {key: handle.node for key, handle in places.items()}
-            memory = {}
-            for key, storage in self.storages.items():
-                memory[key] = placeholder(rec, Kind(storage.node.dtype, storage.node.shape), storage.node).node
-                scope.note(storage)
-                storage.node = memory[key]
-            self.put(tuple(self._variable(v, places) for v in range(len(self.names))))
+            for place, storage in self.storages.items():
+                memory[place] = placeholder(rec, Kind(storage.node.dtype, storage.node.shape), storage.node).node
+                rec.write(storage, memory[place])
+            for key, sources in self.sources.items():
+                be_copy(places[key].storage, sources.values(), self.names[key[0]])
+            self._put(places)
             given = self.get()
             counter, asked = self._run(given)
             after = self.get()
-            nodes_after = [[_node(rec, leaf) for leaf in leaves(value)] for value in after]
-            stored = {key: storage.node for key, (storage, _) in scope.written.items()}
+            ends = {key: lifted(rec, leaf).node for key, leaf in self._leaves(after) if is_number(leaf)}
+            stored = {place: storage.node for place, (storage, _) in scope.written.items()}
+            touched = frozenset(key for key, handle in places.items() if handle.storage.node is not held[key])
             changed = scope.changed_container()
-            new = {key: s for key, (s, _) in scope.written.items() if key not in self.storages}
+            new = {place: s for place, (s, _) in scope.written.items() if place not in self.storages}
+            sizes = scope.found()
         finally:
             scope.undo()
-            self.restore()
+            self.put(self.entry)
+        for key, node in held.items():
+            places[key].storage.node = node
         if changed is not None:
             raise refuse("a list, dict or object is changed in a loop", "keep what it holds in arrays")
-        if new:
-            self.storages |= new
-            return False
-        ends = self._compare(given, after, nodes_after)
-        if ends is None:
-            return False
-        self._finish(first, counter, asked, held, memory, ends, stored)
-        return True
+        self.storages |= new
+        run = _Run(given, after, ends, stored, touched, counter, asked, sizes, scope.serial)
+        return None if new else run, places, memory
 
-    def _run(self, given: tuple) -> tuple[Any, Node | None]:
+    def _put(self, leaves_now: dict[Key, Any]) -> None:
+        self.put(tuple(self._variable(v, leaves_now) for v in range(len(self.names))))
+
+    def _variable(self, v: int, leaves_now: dict[Key, Any]) -> Any:
+        if all(key[0] != v for key in leaves_now):
+            return self.entry[v]
+        shape = self.shape[v]
+        return rebuilt(shape, (leaves_now.get((v, j), leaf) for j, leaf in enumerate(leaves(shape))))
+
+    def _run(self, given: tuple) -> tuple[str, Node | None]:
         """One iteration; the counter's name and the node of the test."""
         rec = self.rec
         if self.counted is not None:
-            with rec.shapes.counter(self._trips_index()) as symbol, speculative("a loop"):
+            length = self.counted.length
+            trips = as_index(length) if type(length) is int else length.index if type(length) is Size else None
+            with rec.shapes.counter(trips) as symbol, speculative("a loop"):
                 self.body(self.counted.item(Size(rec, symbol)))
             return str(symbol), None
         assert self.test is not None
-        wanted = self.test()
-        asked = lifted(rec, wanted)
+        asked = lifted(rec, self.test())
         node = rec.nodes.cast(rec.nodes.reshape(asked.node, ()), dtypes.BOOL)
         self.put(given)
         with speculative("a loop"):
             self.body()
         return "", node
 
-    def _trips_index(self) -> Index | None:
-        assert self.counted is not None
-        length = self.counted.length
-        if type(length) is int:
-            return as_index(length)
-        return length.index if type(length) is Size else None
+    # --- do the states fit? -----------------------------------------------------------------------------
 
-    def _variable(self, v: int, places: dict[tuple[int, int], TracedArray]) -> Any:
-        value = self.entry[v]
-        if (v, -1) in places:
-            return places[v, -1]
-        return rebuilt(value, (places.get((v, j), leaf) for j, leaf in enumerate(leaves(value))))
-
-    def _compare(
-        self, given: tuple, after: tuple, nodes: list[list[Node | None]]
-    ) -> dict[tuple[int, int], Node] | None:
-        """What each state holds after the iteration; None when states have to be added or widened.  `nodes` : the
-        values of the leaves at its end."""
+    def _agrees(self, run: _Run) -> bool:
+        """Is each state after the iteration what it was before?  If not, states are added or widened."""
         settled = True
-        ends: dict[tuple[int, int], Node] = {}
         for v, name in enumerate(self.names):
-            if self.entry[v] is UNDEFINED and after[v] is UNDEFINED:
+            before, now = run.given[v], run.after[v]
+            if isinstance(now, Unassigned):
+                if not isinstance(before, Unassigned):
+                    raise refuse(f"{name!r} is {description(before)} before an iteration and not assigned after it")
                 continue
-            if self.entry[v] is UNDEFINED and (v, -1) not in self.kinds:
-                settled &= self._late(v, name, after[v])
+            if isinstance(before, Unassigned):
+                self._be_assigned(v, name, now)
+                settled = False
                 continue
-            before, now = list(leaves(given[v])), list(leaves(after[v]))
-            if len(before) != len(now):
-                raise refuse(f"{name!r} has {len(before)} parts before an iteration and {len(now)} after it")
-            for j, (a, b) in enumerate(zip(before, now, strict=True)):
-                key = (v, -1) if (v, -1) in self.kinds else (v, j)
-                settled &= self._compare_leaf(key, name, a, b, nodes[v][j], ends)
-        return ends if settled else None
+            one, two = list(leaves(before)), list(leaves(now))
+            if len(one) != len(two):
+                raise refuse(f"{name!r} has {len(one)} parts before an iteration and {len(two)} after it")
+            for j, (a, b) in enumerate(zip(one, two, strict=True)):
+                settled &= self._agrees_leaf((v, j), name, a, b, run)
+        return settled
 
-    def _late(self, v: int, name: str, value: Any) -> bool:
+    def _be_assigned(self, v: int, name: str, value: Any) -> None:
         """A variable that the loop is the first to assign: what it holds before does not matter."""
-        if not is_number(value):
-            raise refuse(f"{name!r} is first assigned in the loop, and is {description(value)}")
-        handle = lifted(self.rec, value)
-        kind = kind_of(handle)
-        self.kinds[v, -1] = kind
-        self.starts[v, -1] = self.rec.nodes.full(0, kind.dtype, kind.shape)
-        return False
+        self.shape[v] = value
+        for j, leaf in enumerate(leaves(value)):
+            if not is_number(leaf):
+                raise refuse(f"{name!r} is first assigned in the loop, and is {description(leaf)}")
+            kind = self.kinds[v, j] = kind_of(lifted(self.rec, leaf))
+            self.starts[v, j] = self.rec.nodes.full(0, kind.dtype, kind.shape)
 
-    def _compare_leaf(
-        self, key: tuple[int, int], name: str, a: Any, b: Any, end: Node | None, ends: dict[tuple[int, int], Node]
-    ) -> bool:
+    def _agrees_leaf(self, key: Key, name: str, a: Any, b: Any, run: _Run) -> bool:
         if key not in self.kinds:
-            if a is b or (
-                type(a) is TracedArray and type(b) is TracedArray and a.storage is b.storage and a.views == b.views
-            ):
+            if a is b or _same_view(a, b):
                 return True
             if not (is_number(a) and is_number(b)):
                 raise refuse(f"{name!r} is {description(a)} before an iteration and {description(b)} after it")
-            if type(a) is TracedArray and type(b) is TracedArray:
-                self._check_alone(name, a, b)
-            self._be_state(*key, lifted(self.rec, a))
+            self._be_state(key, lifted(self.rec, a))
             return False
+        kind = self.kinds[key]
         if not is_number(b):
-            raise refuse(f"{name!r} is {self.kinds[key]} before an iteration and {description(b)} after it")
-        handle, kind = lifted(self.rec, b), self.kinds[key]
-        wide = joined(kind, kind_of(handle), np.result_type)
+            raise refuse(f"{name!r} is {kind} before an iteration and {description(b)} after it")
+        handle = lifted(self.rec, b)
+        if any(atom.name == run.counter for n in handle.sizes for atom in atoms(n) if hasattr(atom, "name")):
+            raise refuse(f"the shape of {name!r} is another in each iteration")
+        wide = joined(kind, kind_of(handle))
         if wide is None:
-            raise UnsettledError(f"{name!r} is {kind} before an iteration and {kind_of(handle)} after it")
+            error = ApartError if not isinstance(self.entry[key[0]], Unassigned) else CannotCaptureError
+            raise error(f"{name!r} is {kind} before an iteration and {kind_of(handle)} after it")
         if wide != kind:
             self.kinds[key] = wide
             self.starts[key] = self.rec.nodes.cast(self.starts[key], wide.dtype)
             return False
-        assert end is not None
-        ends[key] = self.rec.nodes.cast(end, kind.dtype)
-        return True
+        seen = self._seen_through(b, run)
+        known = self.sources.setdefault(key, {})
+        more = {id(s): s for s in seen if id(s) not in known}
+        known |= more
+        return not more
 
-    def _check_alone(self, name: str, a: TracedArray, b: TracedArray) -> None:
-        """A variable that leaves the array `a` for `b`: from now on it stands for values.  That is not enough where
-        arrays that others see are written under its name."""
-        if not self.storages:
-            return
-        if id(a.storage) in self.storages or any(b.storage is s for s in self._entry_storages()):
-            for array in (a, b):
-                if array.storage.position is not None or _seen_elsewhere(array.storage, self.names):
-                    raise SwappedError(f"{name!r} is another array after an iteration, and the arrays are written")
+    def _seen_through(self, value: Any, run: _Run) -> list[Storage]:
+        """The arrays from before that the value is a part of."""
+        if not _is_array(value) or not isinstance(value, TracedArray):
+            return []
+        storage = value.storage
+        if storage.born >= run.serial:
+            return [source for source, _ in storage.copies if source.born < run.serial]
+        return [storage]
 
-    def _entry_storages(self) -> list[Storage]:
-        return [v.storage for value in self.entry for v in leaves(value) if type(v) is TracedArray and v.sizes]
+    # --- does anyone see that names are values? -----------------------------------------------------------
 
-    def _finish(
-        self, first: int, counter: str, asked: Node | None, places: dict[tuple[int, int], Node],
-        memory: dict[int, Node], ends: dict[tuple[int, int], Node], stored: dict[int, Node],
-    ) -> None:  # fmt: skip
+    def _check_sharing(self, run: _Run, places: dict[Key, TracedArray]) -> None:
+        arrays = {key: leaf for key, leaf in self._leaves(run.after) if _is_array(leaf)}
+        period = _period(self._moves(run, places))
+        lonely = {key: self._is_alone(key) for key in self.kinds if key in arrays}
+        if period > 1 and not all(lonely.values()):
+            error = RotatedError("names change places between arrays that are seen elsewhere")
+            error.period = period
+            raise error
+        for key in run.touched & arrays.keys():
+            name = self.names[key[0]]
+            storage = arrays[key].storage
+            if any(other != key and leaf.storage is storage for other, leaf in arrays.items()):
+                raise refuse(f"{name!r} is written, and shares its array with another variable after an iteration")
+            if not lonely[key]:
+                raise ApartError(f"{name!r} is written, and is another array after an iteration")
+
+    def _moves(self, run: _Run, places: dict[Key, TracedArray]) -> dict[Key, Key]:
+        """Names that after the iteration have the array that another name had before."""
+        owner = {id(handle.storage): key for key, handle in places.items() if _is_array(handle)}
+        found = {}
+        for key, leaf in self._leaves(run.after):
+            if _is_array(leaf) and not leaf.views and id(leaf.storage) in owner:
+                found[key] = owner[id(leaf.storage)]
+        return found
+
+    def _is_alone(self, key: Key) -> bool:
+        """Is the name the only one that leads to the array it has before the loop?"""
+        before = dict(self._leaves(self.entry)).get(key)
+        if not isinstance(before, TracedArray) or before.is_scalar:
+            return True
+        storage = before.storage
+        others = (leaf for other, leaf in self._leaves(self.entry) if other != key and _is_array(leaf))
+        return (
+            storage.position is None
+            and not any(leaf.storage is storage for leaf in others)
+            and not is_seen(storage, self.names)
+        )
+
+    # --- the node -----------------------------------------------------------------------------------------
+
+    def _finish(self, run: _Run, places: dict[Key, TracedArray], memory: dict[int, Node]) -> None:
         rec, nodes = self.rec, self.rec.nodes
         keys: list[Any] = [*places, *memory]
-        states = [*places.values(), *memory.values()]
+        states = [*(handle.storage.node for handle in places.values()), *memory.values()]
         starts = [*(self.starts[k] for k in places), *(self.storages[k].node for k in memory)]
-        finals = [*(ends[k] for k in places), *(stored[k] for k in memory)]
-        bodies = Bodies(nodes, first, states, counter)
+        finals = [*(nodes.cast(run.ends[k], self.kinds[k].dtype) for k in places), *(run.stored[k] for k in memory)]
+        bodies = Bodies(nodes, self.first, states, run.counter)
         writes = [(k, n) for k, n in enumerate(finals) if n is not states[k]]
-        bodies.capture([n for _, n in writes] + ([] if asked is None else [asked]))
-        graph = bodies.graph(writes)
+        asked = [] if run.asked is None else [run.asked]
+        bodies.capture([*run.sizes[0], *(n for _, n in writes), *asked])
+        graph = bodies.graph(writes, sizes=run.sizes)
         head: tuple[Node, ...] = ()
-        if self.op == "for":
-            head = (nodes.cast(lifted(rec, self.counted.length).node, dtypes.INT64),)  # type: ignore[union-attr]
-            extra: dict[str, Any] = {"var": counter, "body": graph}
+        if self.counted is not None:
+            head = (nodes.cast(lifted(rec, self.counted.length).node, dtypes.INT64),)
+            extra: dict[str, Any] = {"var": run.counter, "body": graph}
         else:
-            extra = {"test": bodies.graph([], [asked]), "body": graph}  # type: ignore[list-item]
+            extra = {"test": bodies.graph([], asked), "body": graph}
         node = nodes.make(self.op, (*head, *starts, *bodies.captured), (), dtypes.BOOL, states=len(states), **extra)
+        nodes.forget(self.first, [node])
         changed = {k for k, _ in writes}
         results = {
             key: nodes.make("result", (node,), s.shape, s.dtype, k=k) if k in changed else starts[k]
             for k, (key, s) in enumerate(zip(keys, states, strict=True))
         }
         for key, storage in self.storages.items():
-            rec.note(storage)
-            storage.node = results[key]
-        handles = {key: value_of(rec, results[key], self.kinds[key]) for key in places}
-        self.put(tuple(self._variable(v, handles) for v in range(len(self.names))))
+            rec.write(storage, results[key])
+        self._put(_After(self, run, results).handles(places))
 
 
-def _node(rec: Recorder, value: Any) -> Node | None:
-    return lifted(rec, value).node if is_number(value) else None
+class _After:
+    """What the variables are after a loop whose states hold `results`."""
+
+    def __init__(self, loop: Loop, run: _Run, results: dict[Any, Node]) -> None:
+        self.loop, self.rec, self.run, self.results = loop, loop.rec, run, results
+        self.made: dict[int, TracedArray] = {}
+        """Handles of memory that was made in the loop, by the memory."""
+
+    def handles(self, places: dict[Key, TracedArray]) -> dict[Key, Any]:
+        after = dict(self.loop._leaves(self.run.after))
+        return {key: self.leaf(key, after[key], places[key]) for key in places}
+
+    def leaf(self, key: Key, end: Any, given: TracedArray) -> Any:
+        loop, name = self.loop, self.loop.names[key[0]]
+        if not loop.runs and isinstance(loop.entry[key[0]], Unassigned) and not name.endswith("_"):
+            return loop_only(name)
+        if end is given and key not in self.run.touched:
+            return dict(loop._leaves(loop.entry))[key]
+        if (known := self.known(end, given)) is not None:
+            return known
+        kind = loop.kinds[key]
+        if not _is_array(end):
+            return value_of(self.rec, self.results[key], kind)
+        storage = end.storage
+        if (same := self.made.get(id(storage))) is not None and not end.views:
+            return TracedArray(self.rec, same.storage, same.storage.node, same.strides_in_elements)
+        made = value_of(self.rec, self.results[key], kind)
+        sources = dict(loop.sources.get(key, {}))
+        if not loop.runs and not loop._is_alone(key):
+            before = dict(loop._leaves(loop.entry))[key].storage
+            sources[id(before)] = before
+        if sources:
+            be_copy(made.storage, sources.values(), name)
+        elif end.views or same is not None:
+            made.storage.fixed = f"{name!r}, a view that a loop made,"
+        self.made.setdefault(id(storage), made)
+        return made
+
+    def known(self, end: Any, given: TracedArray) -> Any:
+        """The value, where it is known or the view of an array that it is; None otherwise."""
+        if self.loop.runs and type(end) in (bool, int, float, complex):
+            return end
+        if self.loop.runs and type(end) is Size:
+            return self.rec.size(self.last(end.index))
+        asked = self.run.asked
+        if asked is given.storage.node:
+            return False  # the loop ends when its test does not hold
+        if asked is not None and asked.op == "logical_not" and asked.args[0] is given.storage.node:
+            return True
+        if not _is_array(end) or end.storage.born >= self.run.serial or not self.loop.runs:
+            return None
+        if any(isinstance(view, PickView) for view in end.views):
+            return None
+        views = tuple(replace(v, **{f.name: self.last(getattr(v, f.name)) for f in fields(v)}) for v in end.views)
+        node = end.storage.node
+        for view in views:
+            node = view.read(self.rec.nodes, node)
+        return TracedArray(self.rec, end.storage, node, self.last(end.strides_in_elements), views)
+
+    def last(self, tree: Any) -> Any:
+        """What depends on the counter, as it is in the last iteration."""
+        counted = self.loop.counted
+        if counted is None:
+            return tree
+        end = counted.length - 1
+        step: dict[Atom, Index] = {
+            atom: end.index if type(end) is Size else as_index(end)
+            for index in _indices(tree)
+            for atom in atoms(index)
+            if getattr(atom, "name", "") == self.run.counter
+        }
+        return map_tree(tree, lambda item: substitute(item, step) if isinstance(item, Index) else item)
 
 
-def _seen_elsewhere(storage: Storage, names: tuple[str, ...]) -> bool:
-    """Does a variable of the functions that are running, other than `names`, lead to this memory?"""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if CONTROL_NAME in frame.f_globals or CONTROL_NAME in getattr(frame.f_globals, "_seen", ()):
-            for name, value in frame.f_locals.items():
-                if name not in names and not name.endswith("_"):
-                    found = (v for v in leaves(value) if type(v) is TracedArray)
-                    if any(v.storage is storage for v in found):
-                        return True
-        frame = frame.f_back
-    return False
+def _indices(tree: Any) -> list[Index]:
+    found: list[Index] = []
+    map_tree(tree, lambda item: found.append(item) if isinstance(item, Index) else None)
+    return found
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, TracedArray) and not value.is_scalar
+
+
+def _same_view(a: Any, b: Any) -> bool:
+    return type(a) is TracedArray and type(b) is TracedArray and a.storage is b.storage and a.views == b.views
+
+
+def _period(moves: dict[Key, Key]) -> int:
+    """After how many iterations names that exchange their arrays have them back; 1 when there are none."""
+    period = 1
+    for start in moves:
+        length, at = 1, moves[start]
+        while at != start and at in moves and length <= len(moves):
+            at, length = moves[at], length + 1
+        if at == start:
+            period = math.lcm(period, length)
+    return period

@@ -12,7 +12,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import UnsupportedOperationError
-from numstax.ir.graph import Builder, Literal, Node
+from numstax.ir.graph import Builder, Literal, Node, topological
 from numstax.ir.index import ONE, ZERO, Index
 from numstax.ir.values import cast as cast_array
 from numstax.trace.origin import user_origin
@@ -55,6 +55,16 @@ class Nodes:
     def count(self) -> int:
         """How many nodes there are."""
         return len(self._numbers)
+
+    def forget(self, count: int, kept: Sequence[Node] = ()) -> None:
+        """Of the nodes made after the first `count`, those that `kept` do not need count as never made: nothing
+        outside the body that they were made for computes them."""
+        needed = [n for n in topological(list(kept)) if self.number(n) >= count]
+        while len(self._numbers) > count:
+            self._numbers.popitem()
+            self._made -= 1
+        for node in needed:
+            self._numbers[node] = len(self._numbers)
 
     def number(self, node: Node) -> int:
         """The nodes in the order in which they were first made; inputs come before all."""

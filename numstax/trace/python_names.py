@@ -9,7 +9,9 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import types
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +22,10 @@ from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.classes import StandIn
-from numstax.trace.loops import TracedRange
+from numstax.trace.counted import Iteration, TracedRange
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
+from numstax.trace.scopes import check_iterator
 from numstax.trace.selection import Selection
 from numstax.trace.sizes import Size
 from numstax.trace.substitutes import scalar_type
@@ -80,6 +83,10 @@ def builtin(rec: Recorder, name: str) -> Any:
         return _type_question(rec)
     if name == "range":
         return _range
+    if name in ("enumerate", "zip", "reversed"):
+        return partial(Iteration, original)
+    if name == "next":
+        return partial(_next, rec)
     if name == "len":
         return lambda value: value.shape[0] if type(value) in (TracedArray, Selection) and value.ndim else len(value)
     if name in ("max", "min"):
@@ -99,6 +106,11 @@ def _range(*args: Any) -> Any:
     return TracedRange(start, stop, operator.index(step))
 
 
+def _next(rec: Recorder, *args: Any) -> Any:
+    check_iterator(rec, args[0])
+    return next(*args)
+
+
 def _type_question(rec: Recorder) -> type:
     """``type(x)``: the stand-in for the type, so that ``type(x) is float`` answers as it does in Python."""
 
@@ -116,6 +128,8 @@ def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callab
     """max and min of traced numbers, as a choice: the first of equals, as Python goes through them."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], types.GeneratorType):
+            args = ([*args[0]],)
         values: Any = args
         if len(args) == 1 and type(args[0]) in (TracedArray, list, tuple) and 0 < len(args[0]) <= _FEW:
             values = tuple(args[0])

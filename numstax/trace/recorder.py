@@ -13,9 +13,10 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedArgumentError, UnsupportedDtypeError
-from numstax.ir.graph import CONTROL, InputSpec, Node, topological
+from numstax.ir.graph import CONTROL, InputSpec, Node, control_args, topological
 from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
+from numstax.ir.show import index_leaves
 from numstax.ir.values import map_tree
 from numstax.trace import elementwise, extern, host, indexing, ufuncs
 from numstax.trace.array import Storage, TracedArray
@@ -26,6 +27,7 @@ from numstax.trace.origin import user_origin
 from numstax.trace.registry import DATA_DEPENDENT, HANDLERS, REFUSED
 from numstax.trace.selection import Selection
 from numstax.trace.sizes import Condition, Size
+from numstax.trace.unassigned import Unassigned
 
 if TYPE_CHECKING:
     from numstax.trace.scopes import Scope
@@ -63,6 +65,7 @@ class Recorder:
         self._rehearsals: list[np.random.Generator] = []
         self._fixed_inputs: set[int] = set()
         self._values: dict[Node, Any] = {}
+        self._exact: dict[Node, Any] = {}
         self.scope: Scope | None = None
         """The innermost part of the program that is being run on trial."""
         self.storage_serial = 0
@@ -140,10 +143,11 @@ class Recorder:
 
     # --- handles ----------------------------------------------------------------------------------
 
-    def note(self, storage: Storage) -> None:
-        """The storage is about to be written."""
+    def write(self, storage: Storage, node: Node) -> None:
+        """The memory holds `node` from now on."""
         if self.scope is not None:
             self.scope.note(storage)
+        storage.node = node
 
     def storage(self, node: Node, read_only: bool = False) -> Storage:
         """New memory."""
@@ -165,6 +169,8 @@ class Recorder:
             return value.packed()
         if isinstance(value, Size):
             return self._lift_size(value.index)
+        if isinstance(value, Unassigned):
+            value.use()
         if isinstance(value, Condition):
             value = bool(value)
         weak = WEAK_DTYPES.get(type(value))
@@ -205,20 +211,24 @@ class Recorder:
 
     def _sizes_of(self, nodes: Sequence[Node]) -> list[Index]:
         """What is not known to be a number among the sizes in the nodes."""
-        used = [self.shapes.resolve(n) for node in nodes for n in node.shape]
-        used += [self.shapes.resolve(node.attr("index")) for node in nodes if node.op == "size"]
-        return [n for n in used if n.value is None]
+        used = (n for node in nodes for n in (*node.shape, *index_leaves(tuple(value for _, value in node.attrs))))
+        return [n for n in map(self.shapes.resolve, used) if n.value is None]
 
-    def example(self, node: Node) -> np.ndarray:
-        """The value of `node` for the arguments of this call; loops and branches give what they start from."""
+    def example(self, node: Node, exact: bool = False) -> np.ndarray:
+        """The value of `node` for the arguments of this call.  Loops and branches give what they start from, unless
+        `exact`, which may take long; random draws are not repeated."""
+        values = self._exact if exact else self._values
         for part in topological([node]):
-            if part.op == "placeholder" and part not in self._values:
-                self._values[part] = self.example(self.entries[part])
-            elif part.op in CONTROL and part not in self._values:
-                first = part.op != "while"
-                self._values[part] = [self.example(a) for a in part.args[first : first + part.attr("states")]]
-        evaluate_nodes(topological([node]), self._values, self.examples, self.shapes.values)
-        return self._values[node]
+            if part in values:
+                continue
+            if part.op == "placeholder":
+                values[part] = self.example(self.entries[part], exact)
+            elif exact and part.op == "extern" and part.attr("function") == extern.name_of(host.draw):
+                values[part] = self._values[part]
+            elif part.op in CONTROL and not exact:
+                values[part] = [self.example(state) for state in control_args(part)[1]]
+        evaluate_nodes(topological([node]), values, self.examples, self.shapes.values)
+        return values[node]
 
     def remember(self, node: Node, results: Sequence[object]) -> None:
         """What the call of a library function has just given."""

@@ -8,14 +8,16 @@ the call that is traced for an example.
 
 from __future__ import annotations
 
+import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numstax import dtypes
 from numstax.errors import TraceError, VerifyError
 from numstax.ir.graph import Node
 from numstax.ir.index import contiguous_strides
@@ -23,30 +25,18 @@ from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Condition, Shape, Size
+from numstax.trace.unassigned import Unassigned
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 serial = count(1).__next__
+CONTROL_NAME = "__control__"
+"""The global by which functions that are traced are known."""
 
 
 class CannotCaptureError(TraceError):
     """The part cannot become the body of a node; it may still run as Python, if it is short."""
-
-
-class Undefined:
-    """The value of a variable that is not bound."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise UnboundLocalError("a variable is read before it is assigned")
-
-    def __bool__(self) -> bool:
-        raise UnboundLocalError("a variable is read before it is assigned")
-
-    __repr__ = object.__repr__
-
-
-UNDEFINED = Undefined()
 
 
 class Scope:
@@ -59,18 +49,21 @@ class Scope:
         self.first_node = rec.nodes.count
         self.written: dict[int, tuple[Storage, Node]] = {}
         """Arrays from before that were written, and what they held."""
-        self._outer = rec.scope
-        self.is_body: bool = is_body or (self._outer is not None and self._outer.is_body)
+        self._binders, self._asserts = len(rec.binders), len(rec.shapes.asserts)
+        self.outer = rec.scope
+        self.is_body: bool = is_body or (self.outer is not None and self.outer.is_body)
         self._undone = False
         rec.scope = self
-        self._containers = [(c, _contents(c)) for c in _containers(functions)]
+        found = list(reachable(functions))
+        self._containers = [(c, _contents(c)) for c in _containers(found)]
+        self._iterators = [v for v in found if hasattr(type(v), "__next__")]
 
     def note(self, storage: Storage) -> None:
         """The storage is about to be written."""
         if storage.born < self.serial:
             self.written.setdefault(id(storage), (storage, storage.node))
-        if self._outer is not None:
-            self._outer.note(storage)
+        if self.outer is not None:
+            self.outer.note(storage)
 
     def changed_container(self) -> Any:
         """A container that the part has changed, or None."""
@@ -79,10 +72,18 @@ class Scope:
     @property
     def is_undone(self) -> bool:
         """Does nothing that was done in it count any more?"""
-        return self._undone or (self._outer is not None and self._outer.is_undone)
+        return self._undone or (self.outer is not None and self.outer.is_undone)
+
+    def watches(self, iterator: Any) -> bool:
+        """Was the iterator there before?"""
+        return any(iterator is known for known in self._iterators)
+
+    def found(self) -> tuple[tuple[Node, ...], tuple[Any, ...]]:
+        """The results that show sizes, and the statements about sizes, of this part (see Graph)."""
+        return tuple(self.rec.binders[self._binders :]), tuple(self.rec.shapes.asserts[self._asserts :])
 
     def close(self) -> None:
-        self.rec.scope = self._outer
+        self.rec.scope = self.outer
 
     def undo(self) -> None:
         """Everything as it was before."""
@@ -91,40 +92,53 @@ class Scope:
         for container, before in self._containers:
             _restore(container, before)
         self._undone = True
+        del self.rec.binders[self._binders :]
+        del self.rec.shapes.asserts[self._asserts :]
         self.close()
 
 
 # --- containers ---------------------------------------------------------------------------------------
 
 
-def _containers(functions: tuple[Callable[..., Any], ...]) -> list[Any]:
-    """The lists, dicts, sets and attributes of objects that the variables of these functions lead to."""
-    seen: dict[int, Any] = {}
-    pending = [cell for f in functions for cell in getattr(f, "__closure__", None) or ()]
-    values = [c.cell_contents for c in pending if _is_full(c)]
-    while values:
-        value = values.pop()
+def _containers(values: Iterable[Any]) -> list[Any]:
+    """The lists, dicts, sets and attributes of objects among these values."""
+    found = (v.__dict__ if _has_own_attributes(v) else v for v in values)
+    return [v for v in found if type(v) in (list, dict, set)]
+
+
+def check_iterator(rec: Recorder, iterator: Any) -> None:
+    """Raise where an item would be taken on trial: it cannot be put back."""
+    scope = rec.scope
+    while scope is not None:
+        if scope.watches(iterator):
+            raise refuse("an iterator from outside a loop or branch advances inside", "use an index, or a list")
+        scope = scope.outer
+
+
+def reachable(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and everything that variables of functions, containers and attributes of objects lead to."""
+    seen: set[int] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
         if id(value) in seen:
             continue
+        seen.add(id(value))
+        yield value
         if isinstance(value, types.FunctionType):
-            seen[id(value)] = None
-            values += [c.cell_contents for c in value.__closure__ or () if _is_full(c)]
-        elif type(value) in (list, dict, set):
-            seen[id(value)] = value
-            values += value.values() if isinstance(value, dict) else value
-        elif type(value) is tuple:
-            seen[id(value)] = None
-            values += value
+            pending += [c.cell_contents for c in value.__closure__ or () if _is_full(c)]
+        elif type(value) is dict:
+            pending += value.values()
+        elif type(value) in (list, set, tuple):
+            pending += value
         elif _has_own_attributes(value):
-            seen[id(value)] = value.__dict__
-            values += value.__dict__.values()
-    return [c for c in seen.values() if c is not None]
+            pending += value.__dict__.values()
 
 
 def _has_own_attributes(value: Any) -> bool:
     kind = type(value)
     return (
-        not isinstance(value, type | types.ModuleType)
+        not isinstance(value, type | types.ModuleType | types.FunctionType)
         and not kind.__module__.startswith("numstax")
         and (type(getattr(value, "__dict__", None)) is dict)
     )
@@ -184,22 +198,26 @@ def is_number(value: Any) -> bool:
 def lifted(rec: Recorder, value: Any) -> TracedArray:
     """The handle of a number or array."""
     if type(value) is Condition:
-        return condition_value(rec, value)
+        return truth(rec, value)
     return rec.lift(value)
 
 
-def condition_value(rec: Recorder, condition: Condition) -> TracedArray:
-    """A comparison of sizes as a traced bool."""
-    op = {">=": "greater_equal", "==": "equal", "!=": "not_equal"}[condition.relation]
-    found = rec.elementwise(op, rec.lift(Size(rec, condition.index)), 0)
-    return rec.fresh(found.node, True, weak=bool)
+def truth(rec: Recorder, value: TracedArray | Condition) -> TracedArray:
+    """``bool(value)`` of a 0-d value or a comparison of sizes, traced."""
+    if isinstance(value, Condition):
+        op = {">=": "greater_equal", "==": "equal", "!=": "not_equal"}[value.relation]
+        value = rec.elementwise(op, rec.lift(Size(rec, value.index)), 0)
+    node = value.node
+    if node.dtype != dtypes.BOOL:
+        node = rec.nodes.elementwise("not_equal", (node, rec.nodes.full(0, node.dtype, node.shape)), dtypes.BOOL)
+    return rec.fresh(node, True, weak=bool)
 
 
 def kind_of(handle: TracedArray) -> Kind:
     return Kind(handle.dtype, handle.sizes, handle.is_scalar, handle.weak)
 
 
-def joined(a: Kind, b: Kind, np_result: Callable[..., Any]) -> Kind | None:
+def joined(a: Kind, b: Kind) -> Kind | None:
     """A kind that holds values of both, one of which is a Python number; None: there is none."""
     if a == b:
         return a
@@ -212,7 +230,7 @@ def joined(a: Kind, b: Kind, np_result: Callable[..., Any]) -> Kind | None:
         weak, strong = (a, b) if a.weak else (b, a)
         holds = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}[strong.dtype.kind]
         return strong if order[weak.weak] <= holds else None  # type: ignore[index]
-    return a if a.dtype == b.dtype and a.shape == b.shape else None
+    return None
 
 
 def placeholder(rec: Recorder, kind: Kind, entry: Node | None) -> TracedArray:
@@ -228,6 +246,27 @@ def value_of(rec: Recorder, node: Node, kind: Kind) -> TracedArray:
     strides = contiguous_strides(kind.shape)
     storage = Storage(node, born=rec.storage_serial)
     return TracedArray(rec, storage, node, strides, (), kind.scalar or kind.weak is not None, kind.weak)
+
+
+def is_seen(storage: Storage, names: tuple[str, ...]) -> bool:
+    """Does a variable of the functions that are running, the loop's own `names` aside, lead to this memory?"""
+    own = set(names)
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if CONTROL_NAME in frame.f_globals or CONTROL_NAME in getattr(frame.f_globals, "_seen", ()):
+            others = [value for name, value in frame.f_locals.items() if name not in own and not name.endswith("_")]
+            if any(type(v) is TracedArray and v.storage is storage for v in reachable(others)):
+                return True
+            own -= set(frame.f_code.co_cellvars)
+        frame = frame.f_back
+    return False
+
+
+def be_copy(storage: Storage, sources: Iterable[Storage], name: str) -> None:
+    """The memory stands for a part of the sources: it cannot be written, nor read when they have been."""
+    copies = tuple((source, source.node) for source in sources)
+    if copies:
+        storage.copies, storage.fixed = copies, f"{name!r}, a view that a loop or branch made,"
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -268,7 +307,9 @@ def outside_bodies(rec: Recorder) -> None:
 
 
 def description(value: Any) -> str:
-    return "not assigned" if value is UNDEFINED else str(kind_of(value)) if type(value) is TracedArray else repr(value)
+    if isinstance(value, Unassigned):
+        return "not assigned"
+    return str(kind_of(value)) if type(value) is TracedArray else repr(value)
 
 
 @contextmanager

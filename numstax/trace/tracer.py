@@ -27,6 +27,7 @@ from numstax.trace.recorder import Recorder
 from numstax.trace.resolve import resolved
 from numstax.trace.selection import Selection
 from numstax.trace.sizes import Size
+from numstax.trace.unassigned import Unassigned
 from numstax.trace.views import PickView
 
 
@@ -128,7 +129,7 @@ class Outputs:
         """An output for a traced value or an array made while tracing."""
         if type(value) is Selection:
             value = value.packed()
-        if type(value) is Size:
+        if isinstance(value, Size | Unassigned):
             value = self._rec.lift(value)
         if isinstance(value, np.ndarray) and not isinstance(value, TracedArray):
             value = self._rec.constant_array(value)
