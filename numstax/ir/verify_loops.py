@@ -196,7 +196,9 @@ def _verify_kernel(kernel: Kernel, shared: Mapping[str, Buffer], outside: set[st
         for v in variables:
             if any(isinstance(atom, Var | Ref) for atom in atoms(v.extent)):
                 raise VerifyError(f"{place}: the extent of {v} depends on a variable: {v.extent}")
-        for name in sorted(loop.reads() - defined):
+        # elements that only some positions are written to may have been undefined before
+        placed = {e.buffer for e in loop.effects if isinstance(e, Accumulate) and e.op == "set"}
+        for name in sorted(loop.reads() - defined - (placed & buffers.keys())):
             what = "is not written before" if name in buffers else "is not a buffer of the kernel"
             raise VerifyError(f"{place} reads {name}, which {what}")
         _LoopCheck(kernel, loop, buffers, place).run()

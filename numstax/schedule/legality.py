@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from numstax.ir.index import ZERO, Index, Var, less, stride_of
+from numstax.ir.index import ZERO, Index, Ref, Var, atoms, less, stride_of
 from numstax.ir.loops import Loop, Reduce, Store
 
 Offsets = dict[str, set[Index]]
@@ -85,4 +85,11 @@ def same_iteration(earlier: Loop, later: Loop) -> bool:
         return False
     w1, w2 = writes_of((earlier,)), writes_of((later,))
     a1, a2 = _union(reads_of((earlier,)), w1), _union(reads_of((later,)), w2)
-    return all(len(a1[name] | a2[name]) == 1 for name in (w1.keys() & a2.keys()) | (a1.keys() & w2.keys()))
+    shared = [a1[name] | a2[name] for name in (w1.keys() & a2.keys()) | (a1.keys() & w2.keys())]
+    # the same Ref in two loops is two values
+    return all(len(offsets) == 1 and not any(map(_is_data, offsets)) for offsets in shared)
+
+
+def _is_data(offset: Index) -> bool:
+    """Does the offset depend on an element of an array?"""
+    return any(isinstance(atom, Ref) for atom in atoms(offset))

@@ -242,3 +242,25 @@ def test_closures_and_helpers() -> None:
     check(lambda x: helper(x) * 2, normal((3,)))
     inner = numstax.jit(helper)
     check(lambda x: inner(x) - 1, normal((3,)))
+
+
+def test_elements_at_positions_that_are_data_one_after_the_other() -> None:
+    """The second update reads what the first may have written."""
+
+    def program(x, k):
+        sums = np.zeros(4)
+        for i in range(3):
+            sums[k[i]] += x[i]
+        return sums
+
+    check(program, np.array([1.0, 2.0, 4.0]), np.array([2, 2, 0]))
+
+
+def test_new_memory_written_at_positions_that_are_data() -> None:
+    def program(x):
+        order = x.argsort()
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(x))
+        return ranks
+
+    check(program, np.array([3.0, 1.0, 2.0, 5.0, 4.0]))

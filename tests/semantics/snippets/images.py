@@ -95,8 +95,8 @@ def blend(x, y, alpha=0.3):
     return alpha * x + (1 - alpha) * y
 
 
-def alpha_composite(rgb, y):
-    a = np.clip(y, 0, 1)[..., np.newaxis]
+def alpha_composite(rgb):
+    a = np.clip(rgb.mean(axis=2), 0, 1)[..., np.newaxis]
     return rgb * a + (1 - a) * 0.5
 
 

@@ -135,7 +135,7 @@ def knn(x, v):
 
 def pca(x):
     a = x - x.mean(axis=0)
-    u, s, vt = np.linalg.svd(a, full_matrices=False)
+    _, s, vt = np.linalg.svd(a, full_matrices=False)
     return np.abs(vt[:2]), s**2 / (len(x) - 1)
 
 
