@@ -18,6 +18,7 @@ from numstax.trace.counted import Counted
 from numstax.trace.generators import TracedGenerator
 from numstax.trace.loops import ApartError, Get, Loop, RotatedError, Set, Thunk
 from numstax.trace.scopes import Scope, check_iterator, lifted, reachable, refuse, speculative, truth
+from numstax.trace.selection import pack
 from numstax.trace.sizes import Condition, Size
 from numstax.trace.unassigned import UNDEFINED
 
@@ -118,7 +119,9 @@ class Control:
         self, condition: TracedArray, then: Thunk, orelse: Thunk, get: Get, put: Set, names: tuple[str, ...],
         functions: tuple[Callable[..., Any], ...],
     ) -> None:  # fmt: skip
-        rec, entry, first = self.rec, get(), self.rec.nodes.count
+        rec, entry = self.rec, get()
+        pack(entry)
+        first = rec.nodes.count
         chosen = Choice(rec, condition.node, first, names)
         try:
             for run in (then, orelse):

@@ -38,6 +38,7 @@ from numstax.trace.scopes import (
     speculative,
     value_of,
 )
+from numstax.trace.selection import pack
 from numstax.trace.sizes import Size
 from numstax.trace.unassigned import Unassigned, loop_only
 from numstax.trace.views import PickView
@@ -89,6 +90,7 @@ class Loop:
         self.rec, self.op, self.body, self.get, self.put, self.names = rec, op, body, get, put, names
         self.test, self.counted = test, counted
         self.functions: tuple[Callable[..., Any], ...] = functions or ((body,) if test is None else (body, test))
+        pack(get())
         self.first = rec.nodes.count
         self.runs = counted.runs if counted is not None else self._test_holds()
         """Is there certainly an iteration?"""

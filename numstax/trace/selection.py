@@ -17,7 +17,7 @@ from numstax.ir.index import Index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
-from numstax.trace.scopes import Scope, outside_bodies
+from numstax.trace.scopes import Scope, leaves, outside_bodies
 from numstax.trace.sizes import total
 
 if TYPE_CHECKING:
@@ -182,6 +182,13 @@ def packed(tree: Any) -> Any:
 
 def has_selection(values: Sequence[object]) -> bool:
     return any(type(x) is Selection for x in values)
+
+
+def pack(values: tuple) -> None:
+    """Take the elements of the selections among the variables: before a body, where their number can be known."""
+    for leaf in leaves(values):
+        if type(leaf) is Selection:
+            leaf.packed()
 
 
 def elementwise(rec: Recorder, op: str, operands: Sequence[Any]) -> Any:

@@ -78,13 +78,13 @@ def test_a_recurrence_is_a_plain_loop(host: Host) -> None:
 
 
 def test_carried_values_are_registers(host: Host) -> None:
-    def fibonacci(n):
-        a, b = 0, 1
+    def fibonacci(x, n):
+        a, b = x[0], x[1]
         for _ in range(n):
             a, b = b, (a + b) % 1000007
         return np.asarray(a)
 
-    text = Loop(fibonacci, host, 90).check().program.text
+    text = Loop(fibonacci, host, np.array([0, 1]), 90).check().program.text
     inside = text[text.index("for ") :].splitlines()
     assert not any("[" in line for line in inside if line.startswith("        "))
 

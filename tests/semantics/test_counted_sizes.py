@@ -158,10 +158,21 @@ def test_a_mask_is_counted_once():
 
 
 def test_sizes_inside_captured_branches():
-    def packs(x):
+    def before(x, low):
         y = x[x > 0]
-        if x.sum() > 0:
+        if x.sum() > low:
             y = np.sort(y)
+        return y
+
+    for backend in ("cpu", "reference"):
+        compiled = numstax.jit(before, strict=True, backend=backend)
+        for low in (-1e9, 1e9):
+            same(compiled(X, low), before(X, low))
+
+    def packs(x):
+        y = x
+        if x.sum() > 0:
+            y = np.sort(x[x > 0])
         return y
 
     with pytest.raises(TraceError, match=r"inside a loop or branch that is captured\n.*\n  remedy: select before"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import ShapeError, UnsupportedDtypeError
+from numstax.errors import ShapeError, UnsupportedDtypeError, UnsupportedOperationError
 from numstax.ir import ops
 from numstax.ir.index import ONE, ZERO, contiguous_strides
 from numstax.trace import elementwise
@@ -156,6 +156,11 @@ def require(rec: Recorder, a: Any, dtype: Any = None, requirements: Any = None) 
 
 @implements(np.from_dlpack, creates=True)
 def from_dlpack(rec: Recorder, x: Any, /, *, device: Any = None, copy: bool | None = None) -> TracedArray:
+    if not isinstance(x, TracedArray | np.ndarray):
+        kind = type(x).__name__
+        raise UnsupportedOperationError(
+            f"np.from_dlpack of a {kind} cannot be compiled", user_origin(), "call it outside and pass the array"
+        )
     return array(rec, x, copy=bool(copy))
 
 
