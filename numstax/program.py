@@ -40,7 +40,6 @@ class Instruction:
     pointer to float32); several results make a tuple.
     effect : it may not be dropped, repeated or moved across memory accesses.
     together : the threads of a warp must execute it together (``convergent``).
-    The NumPy model of what it does in each lane of a warp is `numstax.cuda_emit.lanes`'s row of the same name.
     """
 
     name: str

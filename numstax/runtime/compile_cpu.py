@@ -30,11 +30,9 @@ and the child can compile.  Equal programs give the same symbol; it tells unequa
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -58,7 +56,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Callee, Intrinsic, Param, Program
-from numstax.runtime.expand import expand
+from numstax.runtime.expand import TYPED_NAMES, Codegen, compile_error, expand, expanding
 from numstax.runtime.load import ObjectCode, part_symbol
 
 # A fork waits for compiles in progress: the child would inherit their locks, held for ever.  Numba's lock is
@@ -100,7 +98,7 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     try:
         exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
     except SyntaxError as error:
-        raise _compile_error(program, str(error), error.lineno) from error
+        raise compile_error(program, str(error), error.lineno) from error
     flags: Any = Flags()
     flags.error_model = "numpy"
     flags.noalias = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
@@ -118,13 +116,11 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
             )
             library.finalize()
     except NumbaError as error:
-        found = re.search(rf'File "<{re.escape(program.name)}>", line (\d+)', str(error))
-        line = int(found[1]) if found else getattr(getattr(error, "loc", None), "line", None)
-        raise _compile_error(program, str(error), line) from error
+        raise compile_error(program, str(error), getattr(getattr(error, "loc", None), "line", None)) from error
     module = library._final_module
     foreign = [f.name for f in module.functions if f.is_declaration and f.name.startswith(("numba_", "NRT_"))]
     if foreign:
-        raise _compile_error(program, f"it needs the Numba run time: {', '.join(foreign)}", None)
+        raise compile_error(program, f"it needs the Numba run time: {', '.join(foreign)}")
     symbol = f"{program.name}_{hashlib.sha256(repr(program).encode()).hexdigest()[:16]}"
     module.get_function(compiled.fndesc.llvm_func_name).name = symbol
     return module, library._codegen._tm, symbol
@@ -187,15 +183,6 @@ def _numbers_only(target: Any) -> Iterator[Any]:
         del target.load_additional_registries
 
 
-def _compile_error(program: Program, message: str, line: int | None) -> CompileError:
-    lines = program.text.splitlines()
-    shown = f"\n  line {line}: {lines[line - 1].strip()}" if line and line <= len(lines) else ""
-    reason = re.sub(r"\x1b\[[0-9;]*m", "", message).strip()
-    return CompileError(
-        f"program '{program.name}' does not compile{shown}\n{reason}", remedy="report this as a bug in numstax"
-    )
-
-
 def _numba_type(param: Param) -> types.Type:
     match param.kind:
         case "pointer":
@@ -216,31 +203,15 @@ def _storage(dtype: np.dtype | None) -> types.Type:
     return numba.from_dtype(dtypes.storage(dtype))
 
 
-_TYPED_NAMES = {
-    name: getattr(types, name)
-    for name in (
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-        *("float32", "float64", "complex64", "complex128", "boolean"),
-    )
-}
+_TYPED_NAMES = {name: getattr(types, name) for name in TYPED_NAMES}
 
 
 # --- what program text can call -------------------------------------------------------------------
 
-Codegen = Callable[[Any, ir.IRBuilder, Signature, tuple[ir.Value, ...]], ir.Value]
-
 
 def _expanding(name: str, result: types.Type, arguments: tuple[types.Type, ...], codegen: Codegen) -> object:
-    """A function for Numba code that `codegen` expands at each call; arguments are converted to their types."""
-
-    def typing(context: object, *actual: types.Type) -> tuple[Signature, Codegen]:
-        return result(*arguments), codegen
-
-    typing.__name__ = name
-    names = ("context", *(f"p{k}" for k in range(len(arguments))))
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
-    return numba_intrinsic(typing)
+    """A function for Numba code that `codegen` expands at each call."""
+    return numba_intrinsic(expanding(name, result(*arguments), len(arguments), codegen))
 
 
 _WORDS = 3

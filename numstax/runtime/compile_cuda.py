@@ -21,7 +21,6 @@ What program text may name besides builtins and `math`:
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import threading
@@ -33,6 +32,7 @@ import numpy as np
 from cuda.bindings import nvjitlink
 from llvmlite import ir
 from numba.cuda import compiler, types
+from numba.cuda.core.errors import NumbaError
 from numba.cuda.extending import _intrinsic as intrinsic  # the public name takes no options
 from numba.cuda.np.numpy_support import from_dtype
 from numba.cuda.typing import signature
@@ -41,7 +41,7 @@ from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Instruction, Intrinsic, Param, Program
 from numstax.records import record
-from numstax.runtime.expand import expand
+from numstax.runtime.expand import TYPED_NAMES, Codegen, compile_error, expand, expanding
 
 Type = Any
 """A type of Numba's."""
@@ -70,7 +70,7 @@ def compile_program(program: Program) -> Cubin:
     try:
         exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
     except SyntaxError as error:
-        raise _compile_error(program, str(error), error.lineno) from error
+        raise compile_error(program, str(error), error.lineno) from error
     signature_ = types.void(*map(_type, program.params))
     with _lock:
         try:
@@ -78,9 +78,8 @@ def compile_program(program: Program) -> Cubin:
                 namespace[program.entry], signature_, device=False, abi="numba", cc=_capability(program.target),
                 fastmath=False, launch_bounds=(program.block, 1), lto=True,
             )  # fmt: skip
-        except Exception as error:
-            found = re.search(rf'File "<{re.escape(program.name)}>", line (\d+)', str(error))
-            raise _compile_error(program, str(error), int(found[1]) if found else None) from error
+        except NumbaError as error:
+            raise compile_error(program, str(error), getattr(getattr(error, "loc", None), "line", None)) from error
         kernel = library.get_function(library._entry_name)
         for argument, param in zip(kernel.args, program.params, strict=True):
             if param.kind == "pointer":
@@ -111,7 +110,7 @@ def _link(program: Program, lto: bytes) -> tuple[bytes, str]:
         return bytes(code), _log(nvjitlink.get_info_log_size, nvjitlink.get_info_log, handle)
     except nvjitlink.nvJitLinkError as error:
         log = _log(nvjitlink.get_error_log_size, nvjitlink.get_error_log, handle)
-        raise _compile_error(program, f"{error}: {log}", None) from error
+        raise compile_error(program, f"{error}: {log}") from error
     finally:
         nvjitlink.destroy(handle)
 
@@ -131,16 +130,6 @@ def _described(code: bytes, symbol: str, log: str) -> Cubin:
     stack = number(r"(\d+) bytes stack frame")
     notices = tuple(line for line in log.splitlines() if re.search(r"\bC\d{4}\b|warning", line))
     return Cubin(code, symbol, number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), stack, notices)
-
-
-def _compile_error(program: Program, message: str, line: int | None) -> CompileError:
-    lines = program.text.splitlines()
-    shown = f"\n  line {line}: {lines[line - 1].strip()}" if line and line <= len(lines) else ""
-    reason = re.sub(r"\x1b\[[0-9;]*m", "", message).strip()
-    return CompileError(
-        f"program '{program.name}' does not compile for {program.target}{shown}\n{reason}",
-        remedy="report this as a bug in numstax",
-    )
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -173,30 +162,14 @@ def _named(name: str) -> Type:
     return types.boolean if name == "b1" else from_dtype(dtypes.by_name(name))
 
 
-_TYPED_NAMES = {
-    name: getattr(types, name)
-    for name in (
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-        *("float32", "float64", "complex64", "complex128", "boolean"),
-    )
-}
+_TYPED_NAMES = {name: getattr(types, name) for name in TYPED_NAMES}
 
 # --- what program text can call -------------------------------------------------------------------
 
-Codegen = Callable[[Any, ir.IRBuilder, Any, tuple[ir.Value, ...]], ir.Value]
-
 
 def _expanding(name: str, result: Type, arguments: tuple[Type, ...], codegen: Codegen) -> object:
-    """A function for kernel code that `codegen` expands at each call; arguments are converted to their types."""
-
-    def typing(context: object, *actual: Type) -> tuple[Any, Codegen]:
-        return signature(result, *arguments), codegen
-
-    typing.__name__ = name
-    names = ("context", *(f"p{k}" for k in range(len(arguments))))
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
-    return intrinsic(target="cuda")(typing)
+    """A function for kernel code that `codegen` expands at each call."""
+    return intrinsic(target="cuda")(expanding(name, signature(result, *arguments), len(arguments), codegen))
 
 
 @cache

@@ -1,18 +1,29 @@
-"""Intrinsics as data -> LLVM instructions, at each call; both targets' compilers use it.
+"""What the compilers of both kinds of device share: names for program text, errors, and intrinsics as data.
 
-An `Intrinsic` and the LLVM values of its arguments enter; the value of its last row leaves.
+`expand`: an `Intrinsic` and the LLVM values of its arguments enter; the value of its last row leaves.
 """
 # llvmlite is not annotated.
 # mypy: disable-error-code="no-untyped-call,no-any-return"
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from llvmlite import ir
 
-from numstax.program import Intrinsic
+from numstax.errors import CompileError
+from numstax.program import Intrinsic, Program
+
+TYPED_NAMES = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *("float32", "float64", "complex64", "complex128", "boolean"),
+)
+"""The types that program text may name, as conversions."""
+Codegen = Callable[[Any, ir.IRBuilder, Any, tuple[ir.Value, ...]], ir.Value]
 
 Special = Mapping[str, Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value]], ir.Value]]
 """Opcode -> what makes its instruction from builder, opcode, result type and operands."""
@@ -109,3 +120,34 @@ def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[i
     signature = ir.FunctionType(kind, [v.type for v in operands])
     function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature)
     return builder.call(function, operands, fastmath=("nsz",) if op in _UNSIGNED_ZERO else ())
+
+
+# --- program text -------------------------------------------------------------------------------------
+
+
+def expanding(name: str, signature: object, count: int, codegen: Codegen) -> Callable[..., Any]:
+    """What Numba's ``intrinsic`` takes, for a function of `count` arguments that `codegen` expands at each call; the
+    arguments are converted to the types of the signature."""
+
+    def typing(context: object, *actual: object) -> tuple[object, Codegen]:
+        return signature, codegen
+
+    typing.__name__ = name
+    names = ("context", *(f"p{k}" for k in range(count)))
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
+    return typing
+
+
+def compile_error(program: Program, message: str, line: int | None = None) -> CompileError:
+    """The error of a program that does not compile, with the line that the message names, or else `line`."""
+    file = re.escape(f"<{program.name}>")
+    found = re.search(rf'(?:File "{file}", line |{file} \()(\d+)', message)
+    line = int(found[1]) if found else line
+    lines = program.text.splitlines()
+    shown = f"\n  line {line}: {lines[line - 1].strip()}" if line and line <= len(lines) else ""
+    reason = re.sub(r"\x1b\[[0-9;]*m", "", message).strip()
+    return CompileError(
+        f"program '{program.name}' does not compile for {program.target}{shown}\n{reason}",
+        remedy="report this as a bug in numstax",
+    )
