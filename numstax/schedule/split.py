@@ -77,8 +77,11 @@ def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
         return None
     extent = first.inner[0].extent
     if bounds(product(v.extent for v in kernel.outer))[1] and bounds(product(v.extent for v in first.inner))[1] is None:
-        # the next call may bring any length; parts without elements are right, and cost little
-        return PARTS // max(tasks, 1)
+        # the next call may bring any length; parts without elements are right, and cost little, unless all are
+        longest = bounds(extent)[1]
+        parts = PARTS // max(tasks, 1)
+        parts = parts if longest is None else min(parts, longest)
+        return parts if parts >= 2 else None
     rows, part = (ROWS, COLUMN_PART) if columns else (1, PART)
     most = min(PARTS // max(tasks, 1), hint(extent) // rows, outer * points(first.inner) // part)
     if most < 2 or work(kernel.outer, kernel.loops) <= SMALL_WORK:

@@ -251,3 +251,11 @@ def test_a_block_whose_size_is_a_difference_is_a_factor(k):
     compiled = dynamic(f)
     for n in (4, 3, 6, 12):
         same(compiled(np.arange(n) * 1.0, k), f(np.arange(n) * 1.0, k))
+
+
+def test_a_short_dimension_of_a_long_array_is_not_split_into_empty_parts():
+    def f(x, y):
+        return x.sum(), -x, x + y, abs(x), np.roll(y, 4)  # a roll by 4 of less than 4: the first size is below 4
+
+    x, y = np.arange(34, dtype=np.float32).reshape(2, 17), np.array([[1], [2]], np.float32)
+    same(dynamic(f)(x, y), f(x, y))

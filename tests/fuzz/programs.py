@@ -98,9 +98,8 @@ def _pick(draw: st.DrawFn, state: _State) -> int:
 def _unary(draw: st.DrawFn, state: _State) -> Made:
     k = _pick(draw, state)
     kind = state.values[k].dtype.kind
-    choice = [f for f in EXACT_UNARY if kind != "b" or f in (np.absolute, np.logical_not)]
-    if not state.exact[k]:
-        choice = [np.negative, np.absolute, np.square]
+    choice = EXACT_UNARY if state.exact[k] else (np.negative, np.absolute, np.square)
+    choice = [f for f in choice if kind != "b" or f in (np.absolute, np.logical_not)]
     function = draw(st.sampled_from([*choice, *(SMOOTH_UNARY if kind == "f" else ())]))
     return (
         f"{function.__name__} v{k}",
