@@ -22,7 +22,7 @@ class Intrinsic:
 
     `code` is an SSA list; row k is ``(opcode, dtype_name, *operands)``.  Operands are row numbers, except
     for ``("param", dtype, i)`` and ``("const", dtype, value)``.  The last row is the result.  Opcodes and
-    their NumPy lane model are listed in `numstax/cpu_emit/vecmath.py`.
+    their NumPy lane model are listed in `numstax/emit/vecmath.py`.
     """
 
     name: str
@@ -40,6 +40,8 @@ class Instruction:
     pointer to float32); several results make a tuple.
     effect : it may not be dropped, repeated or moved across memory accesses.
     together : the threads of a warp must execute it together (``convergent``).
+    model : what it does to all threads of a warp or block at once, with NumPy, for the interpreter
+        (`runtime/simulate.py` says what it is called with).
     """
 
     name: str
@@ -48,6 +50,7 @@ class Instruction:
     operands: tuple[str, ...] = ()
     effect: bool = False
     together: bool = False
+    model: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
 
 @record

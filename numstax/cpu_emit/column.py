@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.combine import combine, result, start
-from numstax.cpu_emit.nest import BodyText, KernelText
 from numstax.cpu_emit.reduce import add_compensated, position, takes
-from numstax.cpu_emit.values import cast, literal, loaded, stored
+from numstax.emit.combine import combine, result, start
+from numstax.emit.nest import BodyText, KernelText
+from numstax.emit.values import cast, literal, loaded, stored
 from numstax.errors import CompileError
 from numstax.ir.index import Index, bounds
 from numstax.ir.loops import Loop, Reduce, Scan

@@ -15,11 +15,11 @@ from math import lcm
 
 from numstax import dtypes
 from numstax.cpu_emit.cells import Body, Called, Inner, Nest, NotNativeError, loop_work, nest
-from numstax.cpu_emit.nest import KernelText, Place
 from numstax.cpu_emit.programs import Names, Printed, finish, heading, joined_name, least_tasks
 from numstax.cpu_emit.row import print_rows
-from numstax.cpu_emit.text import Text
-from numstax.cpu_emit.values import loaded, stored
+from numstax.emit.nest import KernelText, Place
+from numstax.emit.text import Text
+from numstax.emit.values import loaded, stored
 from numstax.ir.index import ONE, ZERO, Index, bounds, product
 from numstax.ir.loops import Buffer, Control, EmittedLoop, Kernel, Refusal
 from numstax.program import Callee, Emitted, Program

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from itertools import groupby
 
 from numstax.cpu_emit.column import Column, column
-from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
-from numstax.cpu_emit.text import factor
+from numstax.emit.nest import Axis, BodyText, KernelText, Place
+from numstax.emit.text import factor
 from numstax.ir.index import ONE, Index, Var, as_index, divides, hint, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 

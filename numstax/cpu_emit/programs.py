@@ -13,12 +13,12 @@ from itertools import groupby
 from pathlib import PurePath
 
 from numstax.cpu_emit.lanes import print_lanes
-from numstax.cpu_emit.nest import KernelText
 from numstax.cpu_emit.row import print_rows
-from numstax.cpu_emit.scalars import find
-from numstax.cpu_emit.text import Text
 from numstax.cpu_emit.transpose import print_tiles
 from numstax.dtypes import name
+from numstax.emit.nest import KernelText
+from numstax.emit.scalars import find
+from numstax.emit.text import Text
 from numstax.ir.index import ONE, ZERO, Index, bounds
 from numstax.ir.loops import Kernel, Unit
 from numstax.program import Callee, Emitted, Intrinsic, Program

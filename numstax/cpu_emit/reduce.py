@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.combine import accumulate, result, start
-from numstax.cpu_emit.nest import BodyText, KernelText
-from numstax.cpu_emit.values import cast, literal
+from numstax.emit.combine import accumulate, result, start
+from numstax.emit.nest import BodyText, KernelText
+from numstax.emit.values import cast, literal
 from numstax.ir.index import ZERO, Index, Var, bounds, less, stride_of
 from numstax.ir.loops import Loop, Reduce
 

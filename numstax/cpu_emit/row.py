@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from numstax.cpu_emit.combine import combine, start
-from numstax.cpu_emit.nest import Axis, BodyText, KernelText, Place
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
-from numstax.cpu_emit.values import cast
+from numstax.emit.combine import combine, start
+from numstax.emit.nest import Axis, BodyText, KernelText, Place
+from numstax.emit.values import cast
 from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 

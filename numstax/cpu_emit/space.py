@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from numstax.cpu_emit.nest import KernelText
-from numstax.cpu_emit.text import factor
+from numstax.emit.nest import KernelText
+from numstax.emit.text import factor
 from numstax.ir.index import ONE, Index, Var, hint, product
 
 ENOUGH_TASKS = 64

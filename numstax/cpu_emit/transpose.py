@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from numstax import dtypes
-from numstax.cpu_emit.nest import Axis, BodyText, KernelText
 from numstax.cpu_emit.space import points, task_count
-from numstax.cpu_emit.text import factor
+from numstax.emit.nest import Axis, BodyText, KernelText
+from numstax.emit.text import factor
 from numstax.ir.index import ZERO, Index, Var, stride_of, substitute
 from numstax.tiles.cpu import crossing
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from numstax import dtypes
-from numstax.cpu_emit.scalars import find
-from numstax.cpu_emit.spelling import spell
+from numstax.emit.scalars import find
+from numstax.emit.spelling import spell
 from numstax.ir.ops import ELEMENTWISE, resolve
 
 CALL = re.compile(rf"\b([a-z]\w*_(?:{'|'.join(dtypes.name(d) for d in dtypes.SUPPORTED)}))\(")

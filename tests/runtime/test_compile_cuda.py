@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from numstax.cpu_emit.scalars import find
+from numstax.emit.scalars import find
 from numstax.errors import CompileError
 from numstax.program import Instruction, Param, Program
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, nan
 
-from numstax.cpu_emit.vecmath_record import Value, absolute, bitcast, convert, is_nan, where
+from numstax.emit.vecmath_record import Value, absolute, bitcast, convert, is_nan, where
 from numstax.records import record
 
 

@@ -7,8 +7,8 @@ e**r - 1 keeps its relative accuracy near 0 and the hyperbolic functions can be 
 
 from __future__ import annotations
 
-from numstax.cpu_emit.vecmath_format import divide, exponent_field, format_of, round_scaled, scale_twice
-from numstax.cpu_emit.vecmath_record import Value, absolute, at_least, at_most, copysign, fma, polynomial, where
+from numstax.emit.vecmath_format import divide, exponent_field, format_of, round_scaled, scale_twice
+from numstax.emit.vecmath_record import Value, absolute, at_least, at_most, copysign, fma, polynomial, where
 
 LOG2_E = 1.4426950408889634
 LN_2 = {"f32": (0.6931472, -1.9046542e-09), "f64": (0.6931471805599453, 2.3190468138462996e-17)}

@@ -45,10 +45,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from numstax.cpu_emit import vecmath_arc, vecmath_erf, vecmath_exp, vecmath_half, vecmath_log, vecmath_pow, vecmath_trig
-from numstax.cpu_emit.vecmath_format import FORMATS
-from numstax.cpu_emit.vecmath_lanes import evaluate
-from numstax.cpu_emit.vecmath_record import Value, record
+from numstax.emit import vecmath_arc, vecmath_erf, vecmath_exp, vecmath_half, vecmath_log, vecmath_pow, vecmath_trig
+from numstax.emit.vecmath_format import FORMATS
+from numstax.emit.vecmath_lanes import evaluate
+from numstax.emit.vecmath_record import Value, record
 from numstax.program import Intrinsic
 
 __all__ = ["evaluate", "has", "intrinsic", "names"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from numstax.cpu_emit.vecmath_exp import LN_2, LOG2_E, exp, exp2
-from numstax.cpu_emit.vecmath_format import bits, divide, exponent_field, format_of
-from numstax.cpu_emit.vecmath_record import (
+from numstax.emit.vecmath_exp import LN_2, LOG2_E, exp, exp2
+from numstax.emit.vecmath_format import bits, divide, exponent_field, format_of
+from numstax.emit.vecmath_record import (
     Value,
     absolute,
     bitcast,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from numstax import dtypes
-from numstax.cpu_emit.spelling import template
+from numstax.emit.spelling import template
 from numstax.ir.index import as_index
 from numstax.ir.loops import Schedule, Store
 from numstax.ir.ops import ELEMENTWISE, resolve

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from numstax.cpu_emit import vecmath
-from numstax.cpu_emit.vecmath_record import Value, absolute, bitcast, convert, copysign, record, where
+from numstax.emit import vecmath
+from numstax.emit.vecmath_record import Value, absolute, bitcast, convert, copysign, record, where
 from numstax.program import Intrinsic
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from math import pi
 
-from numstax.cpu_emit.vecmath_format import FORMATS, bits, divide, exponent_field, narrow, round_scaled, widen
-from numstax.cpu_emit.vecmath_record import (
+from numstax.emit.vecmath_format import FORMATS, bits, divide, exponent_field, narrow, round_scaled, widen
+from numstax.emit.vecmath_record import (
     Value,
     absolute,
     at_least,
@@ -25,7 +25,7 @@ from numstax.cpu_emit.vecmath_record import (
     rint,
     where,
 )
-from numstax.cpu_emit.vecmath_turns import BUCKET, pieces, rows
+from numstax.emit.vecmath_turns import BUCKET, pieces, rows
 
 _SHORT = pieces(7, 29)
 # beyond all float32

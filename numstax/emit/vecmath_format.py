@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numstax.cpu_emit.vecmath_record import Value, bitcast, convert, fma
+from numstax.emit.vecmath_record import Value, bitcast, convert, fma
 from numstax.records import record
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from numstax.cpu_emit.vecmath_exp import EXP2
-from numstax.cpu_emit.vecmath_format import bits, exponent_field, format_of, narrow, round_scaled, scale_twice, widen
-from numstax.cpu_emit.vecmath_log import split
-from numstax.cpu_emit.vecmath_record import (
+from numstax.emit.vecmath_exp import EXP2
+from numstax.emit.vecmath_format import bits, exponent_field, format_of, narrow, round_scaled, scale_twice, widen
+from numstax.emit.vecmath_log import split
+from numstax.emit.vecmath_record import (
     Value,
     absolute,
     at_least,

@@ -13,9 +13,9 @@ from pathlib import PurePath
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.spelling import WHOLE_POWERS, spell
-from numstax.cpu_emit.text import Text, factor
-from numstax.cpu_emit.values import bitcast, cast, literal, loaded, stored, zero
+from numstax.emit.spelling import WHOLE_POWERS, spell
+from numstax.emit.text import Text, factor
+from numstax.emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
 from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store

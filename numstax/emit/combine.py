@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.spelling import spell
-from numstax.cpu_emit.values import literal, rounded
+from numstax.emit.spelling import spell
+from numstax.emit.values import literal, rounded
 from numstax.ir.ops import identity
 
 _LANES = {

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.complex_functions import COMPLEX_FUNCTIONS
-from numstax.cpu_emit.complex_spelling import COMPLEX
-from numstax.cpu_emit.values import literal, register_type, rounded, truth
+from numstax.emit.complex_functions import COMPLEX_FUNCTIONS
+from numstax.emit.complex_spelling import COMPLEX
+from numstax.emit.values import literal, register_type, rounded, truth
 from numstax.errors import CompileError
 from numstax.records import record
 

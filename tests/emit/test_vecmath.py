@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from numstax.cpu_emit import vecmath
 from numstax.dtypes import by_name
+from numstax.emit import vecmath
 
 WIDE = np.longdouble
 ALL, POSITIVE = "all", "positive"  # random bit patterns

@@ -9,9 +9,9 @@ all x and a polynomial in (|x| - 3) / (|x| + 3); the rounding error of x**2 is m
 
 from __future__ import annotations
 
-from numstax.cpu_emit.vecmath_exp import exp_times, quarter_expm1
-from numstax.cpu_emit.vecmath_format import divide
-from numstax.cpu_emit.vecmath_record import Value, absolute, at_most, copysign, fma, polynomial, where
+from numstax.emit.vecmath_exp import exp_times, quarter_expm1
+from numstax.emit.vecmath_format import divide
+from numstax.emit.vecmath_record import Value, absolute, at_most, copysign, fma, polynomial, where
 
 # -log(erfc t) / t: the first coefficient 2/sqrt(pi), and the rest with what that lost in rounding
 _TWO_OVER_ROOT_PI = {"f32": 1.128379225730896, "f64": 1.1283791670955126}

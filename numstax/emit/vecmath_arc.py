@@ -6,8 +6,8 @@ arcsin to |x| <= 1/2, where 1 - x is exact.
 
 from __future__ import annotations
 
-from numstax.cpu_emit.vecmath_format import bits
-from numstax.cpu_emit.vecmath_record import Value, absolute, copysign, fma, polynomial, sqrt, where
+from numstax.emit.vecmath_format import bits
+from numstax.emit.vecmath_record import Value, absolute, copysign, fma, polynomial, sqrt, where
 
 # pi/2 rounded to the format, and the rest
 HALF_PI = {"f32": (1.5707963705062866, -4.371139000186241e-08), "f64": (1.5707963267948966, 6.123233995736766e-17)}

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from numstax.cpu_emit import vecmath
 from numstax.dtypes import by_name, storage
+from numstax.emit import vecmath
 
 NAMES = ("f16", "bf16", "f8e4m3", "f8e5m2")
 
