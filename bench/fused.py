@@ -10,6 +10,7 @@ in float64; a wrong or failing peer is reported and left out of the comparison.
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
 from collections.abc import Callable
 
@@ -17,8 +18,7 @@ import numpy as np
 
 from bench import peers, timing
 from bench import workloads as W
-
-OURS = "numstax"
+from bench.timing import OURS
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -29,6 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, help="samples for each peer")
     parser.add_argument("--name", help="record the results as bench/results/NAME.json")
+    parser.add_argument("--plot", metavar="PATH", help="draw speed-ups and roofline as a picture (needs matplotlib)")
     options = parser.parse_args(argv)
     timing.clean_environment(options.threads)
     rounds = options.rounds or (3 if options.quick else 7)
@@ -47,6 +48,8 @@ def main(argv: list[str] | None = None) -> None:
     _summary(rows, list(builders))
     if options.name:
         print(timing.record(options.name, rows, threads=options.threads, rounds=rounds))
+    if options.plot:
+        print(importlib.import_module("bench.plot").draw(rows, options.plot))
 
 
 def _is_installed(name: str, build: Callable[[W.Workload], peers.Runner | None], work: W.Workload) -> bool:

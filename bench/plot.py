@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
 from bench import timing
-from bench.fused import OURS
+from bench.timing import OURS
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -28,14 +29,18 @@ def main(argv: list[str] | None = None) -> None:
     path = timing.RESULTS / f"{options.name}.json"
     if not path.exists():
         parser.error(f"there is no {path}; `python -m bench.fused --name {options.name}` makes it")
+    print(draw(json.loads(path.read_text())["rows"], options.out or path.with_suffix(".png")))
+
+
+def draw(rows: list[dict], out: str | Path) -> str | Path:
+    """The picture of the rows, written to `out`, which is returned."""
     mpl.use("Agg")
     figure, (above, below) = plt.subplots(2, 1, figsize=(12, 10), constrained_layout=True)
-    rows = [r for r in json.loads(path.read_text())["rows"] if "seconds" in r["runs"].get("numpy", {})]
-    draw_speedups(above, rows)
-    draw_roofline(below, rows)
-    out = options.out or path.with_suffix(".png")
+    timed = [r for r in rows if "seconds" in r["runs"].get("numpy", {})]
+    draw_speedups(above, timed)
+    draw_roofline(below, timed)
     figure.savefig(out, dpi=120)
-    print(out)
+    return out
 
 
 def draw_speedups(axes: plt.Axes, rows: list[dict]) -> None:

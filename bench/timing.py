@@ -24,6 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
+OURS = "numstax"
+"""What results call this project's own runs."""
 RESULTS = Path(__file__).parent / "results"
 ROTATE_BYTES = 128 << 20
 _PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "numexpr", "torch", "jax")

@@ -23,6 +23,7 @@ import numpy as np
 import numstax
 from numstax import hardware, knobs
 from numstax.errors import NumstaxError
+from numstax.explanation import Explanation
 from numstax.runtime.cache import DiskCache
 
 BENCHES = ("fused", "op", "overhead", "compile_time", "plot")
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("function", metavar="FILE.py:FUNCTION | MODULE:FUNCTION")
     explain.add_argument("arguments", nargs="*", help="arrays such as 'float32[256,1000]', or Python literals")
     explain.add_argument("--inspect", action="store_true", help="print graph, loops, kernels and source instead")
+    explain.add_argument("--plot", metavar="PATH", help="also draw the fused graph as a picture (needs matplotlib)")
     explain.set_defaults(run=_explain)
 
     cache = commands.add_parser("cache", help="the disk cache of compiled kernels")
@@ -113,7 +115,18 @@ def _explain(options: argparse.Namespace) -> None:
         compiled(*arguments)
         print(compiled.inspect())
     else:
-        print(numstax.explain(function, *arguments))
+        explained = numstax.explain(function, *arguments)
+        print(explained)
+        if options.plot:
+            _draw(explained, options.plot)
+
+
+def _draw(explained: Explanation, path: str) -> None:
+    try:
+        explained.plot(path)
+    except (ImportError, OSError, ValueError) as error:
+        raise UsageError(f"cannot draw {path}: {error}") from error
+    print(path)
 
 
 def load_function(target: str) -> Callable[..., object]:

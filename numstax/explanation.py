@@ -7,19 +7,17 @@ and where the time of a call goes.
 
 from __future__ import annotations
 
-import importlib
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from numstax.ir.graph import Graph, Node
 from numstax.ir.handlers import bytes_moved, bytes_needed
-from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Refusal, unit_name
+from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Refusal, Schedule, unit_name
 from numstax.jit import Artifact, Jitted, jit, process
+from numstax.picture import draw, nbytes_text
 from numstax.program import Emitted
 from numstax.records import record
 from numstax.runtime.launch import launcher
@@ -41,13 +39,16 @@ class Unit:
 
 @record
 class Explanation:
-    """`needed` : bytes of arguments and results, each once.  `reason` : why nothing was compiled, or ''."""
+    """`needed` : bytes of arguments and results, each once.  `schedule` and `seconds` : what
+    ran, and the time of each of its units, 0 where several were one program.  `reason` : why nothing was compiled, or
+    ''."""
 
     name: str
     units: tuple[Unit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     needed: int = 0
-    graph: Graph | None = None
+    schedule: Schedule | None = None
+    seconds: tuple[float, ...] = ()
     reason: str = ""
 
     @property
@@ -65,33 +66,18 @@ class Explanation:
         width = max((len(unit.name) for unit in self.units), default=0)
         for unit in self.units:
             rate = f", {unit.nbytes / unit.seconds / 1e9:.1f} GB/s" if unit.seconds else ""
-            yield f"  {unit.name:{width}}  {unit.seconds * 1e6:9.1f} us  {_size(unit.nbytes)}{rate}"
+            yield f"  {unit.name:{width}}  {unit.seconds * 1e6:9.1f} us  {nbytes_text(unit.nbytes)}{rate}"
             yield from (f"  {'':{width}}  from {line}" for line in unit.lines)
             yield from _inside(unit, "    ")
-        yield f"bytes needed {_size(self.needed)}, moved {_size(self.moved)}"
+        yield f"bytes needed {nbytes_text(self.needed)}, moved {nbytes_text(self.moved)}"
         yield "not fused:" if self.refusals else "nothing was left unfused"
         yield from (f"  {refusal.what}: {refusal.reason}" for refusal in self.refusals)
 
     def plot(self, path: str | Path) -> None:
-        """Draw the graph as a picture; needs matplotlib.  Raises ValueError when nothing was compiled."""
-        if self.graph is None:
+        """Draw the fused graph as a picture; needs matplotlib.  Raises ValueError when nothing was compiled."""
+        if self.schedule is None:
             raise ValueError(f"{self.name} has no graph: {self.reason}")
-        places = _places(self.graph)
-        depth = max((y for _, y in places.values()), default=0)
-        breadth = max((x for x, _ in places.values()), default=0)
-        figure = importlib.import_module("matplotlib.figure").Figure(figsize=(2.2 * (breadth + 1), 0.9 * (depth + 1)))
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        for node, (x, y) in places.items():
-            for arg in node.args:
-                axes.annotate(
-                    "", (x, -y + 0.2), (places[arg][0], -places[arg][1] - 0.2), arrowprops={"arrowstyle": "->"}
-                )
-            sizes = ", ".join(map(str, node.shape))
-            axes.text(x, -y, f"{node.op}\n{node.dtype}[{sizes}]", ha="center", va="center", fontsize=8)
-        axes.set_xlim(-0.6, breadth + 0.6)
-        axes.set_ylim(-depth - 0.6, 0.6)
-        figure.savefig(path)
+        draw(self.schedule, self.seconds).savefig(path)
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
@@ -104,14 +90,16 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     graph, schedule = artifact.region.graph, artifact.region.schedule
     sizes = {buffer.name: buffer for buffer in schedule.buffers}
     left = iter(schedule.units)
-    units = []
+    units: list[Unit] = []
+    each: list[float] = []
     for item, (name, seconds) in zip(artifact.region.emitted, _measure(artifact, args, kwargs), strict=True):
         run = list(islice(left, item.units if isinstance(item, Emitted) else 1))
         lines = tuple(dict.fromkeys(line for unit in run for line in _lines_of(unit)))
+        each += [seconds] if len(run) == 1 else [0.0] * len(run)
         inside = tuple(part for unit in run if isinstance(unit, Control) for part in _parts(unit))
         units.append(Unit(name, lines, sum(bytes_moved(unit, sizes) for unit in run), seconds, inside))
     refusals = (*schedule.refusals, *_refusals(artifact.region.emitted))
-    return Explanation(jitted.__name__, tuple(units), refusals, bytes_needed(graph), graph)
+    return Explanation(jitted.__name__, tuple(units), refusals, bytes_needed(graph), schedule, tuple(each))
 
 
 def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:
@@ -143,7 +131,7 @@ def _parts(control: Control) -> Iterator[Unit]:
 def _inside(unit: Unit, indent: str) -> Iterator[str]:
     for part in unit.inside:
         lines = f", from {', '.join(part.lines)}" if part.lines else ""
-        yield f"{indent}{part.name}: {_size(part.nbytes)} each time{lines}"
+        yield f"{indent}{part.name}: {nbytes_text(part.nbytes)} each time{lines}"
         yield from _inside(part, indent + "  ")
 
 
@@ -159,22 +147,3 @@ def _refusals(units: Iterable[EmittedUnit]) -> Iterator[Refusal]:
 def _lines_of(unit: Kernel | Extern | Control) -> list[str]:
     origins = unit.origins if isinstance(unit, Kernel) else (unit.origin,) if unit.origin else ()
     return list(map(str, origins))
-
-
-def _size(nbytes: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if nbytes >= scale:
-            return f"{nbytes / scale:.1f} {unit}"
-    return f"{nbytes} B"
-
-
-def _places(graph: Graph) -> dict[Node, tuple[int, int]]:
-    """Column and row of each node: rows by depth, columns in order of appearance."""
-    depth: dict[Node, int] = {}
-    filled: dict[int, int] = defaultdict(int)
-    places = {}
-    for node in graph.nodes():
-        depth[node] = y = max((depth[a] + 1 for a in node.args), default=0)
-        places[node] = (filled[y], y)
-        filled[y] += 1
-    return places

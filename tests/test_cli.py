@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,15 @@ def test_explain_names_the_kernel(capsys: pytest.CaptureFixture[str], program: P
 
 def test_inspect_shows_source(capsys: pytest.CaptureFixture[str], program: Path) -> None:
     assert "def " in run(capsys, "explain", "--inspect", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is optional")
+def test_explain_draws(capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "fused.png"
+    run(capsys, "explain", f"{program}:scaled_sum", "float32[64,128]", "float32[128]", "--plot", str(picture))
+    assert picture.stat().st_size > 1000
+    err = refused(capsys, "explain", f"{program}:scaled_sum", "float32[64,128]", "float32[128]", "--plot", "no/dir.png")
+    assert "cannot draw no/dir.png" in err
 
 
 def test_cache_show_and_clear(

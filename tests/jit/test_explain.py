@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numstax
+from numstax.picture import draw, nbytes_text
 
 X = np.ones((300, 400), np.float32)
 
@@ -52,6 +53,18 @@ def test_what_runs_as_numpy_says_why():
 def test_picture(tmp_path):
     numstax.explain(softmax, X).plot(tmp_path / "graph.png")
     assert (tmp_path / "graph.png").stat().st_size > 1000
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is optional")
+def test_picture_shows_what_fused():
+    found = numstax.explain(lambda x: np.sort(softmax(x)), X)
+    figure = draw(found.schedule, found.seconds)
+    texts = [t.get_text() for t in figure.axes[0].texts]
+    boxes = [t for t in texts if "\n" in t]
+    assert [box.splitlines()[0].split("_")[0] for box in boxes] == ["per", "numpy.sort"]
+    assert "exp" in boxes[0]
+    assert sum(t.startswith("result") for t in texts) == 1
+    assert any(nbytes_text(X.nbytes) in t for t in texts)
 
 
 def test_picture_of_plain_numpy(tmp_path):
