@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,19 +68,28 @@ def _waited() -> float:
     return total * 1e-9
 
 
-def _sample(call: Callable[[], object], seconds: float) -> tuple[float, float]:
+def _sample(call: Callable[..., object], seconds: float, prepare: Callable[[], tuple]) -> tuple[float, float]:
     """Seconds a call, and the share of the time spent waiting for a core."""
-    waited, start, n = _waited(), time.perf_counter(), 0
-    while True:
-        call()
+    waited, elapsed, n = _waited(), 0.0, 0
+    while elapsed < seconds:
+        arguments = prepare()
+        start = time.perf_counter()
+        call(*arguments)
+        elapsed += time.perf_counter() - start
         n += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds:
-            return elapsed / n, (_waited() - waited) / elapsed
+    return elapsed / n, (_waited() - waited) / elapsed
 
 
-def medians(calls: dict[str, Callable[[], object]], rounds: int, seconds: float, patience: float) -> dict[str, float]:
-    """Median seconds a call for each callable, sampled in interleaved rounds."""
+def medians(
+    calls: Mapping[str, Callable[..., object]],
+    rounds: int,
+    seconds: float,
+    patience: float,
+    prepare: Mapping[str, Callable[[], tuple]] | None = None,
+) -> dict[str, float]:
+    """Median seconds a call for each callable, sampled in interleaved rounds; what `prepare` does to make the
+    arguments of each call is not timed."""
+    ready = prepare or dict.fromkeys(calls, tuple)
     clean: dict[str, list[float]] = {name: [] for name in calls}
     every: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + patience
@@ -89,7 +98,7 @@ def medians(calls: dict[str, Callable[[], object]], rounds: int, seconds: float,
         if late and all(len(samples) >= rounds for samples in every.values()):
             break
         for name in calls if late else todo:
-            taken, waiting = _sample(calls[name], seconds)
+            taken, waiting = _sample(calls[name], seconds, ready[name])
             every[name].append(taken)
             if waiting <= 0.1:
                 clean[name].append(taken)
@@ -150,7 +159,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def relative_error(got: object, want: object) -> float:
     """Largest over the outputs of ``norm(got - want) / norm(want)``."""
-    pairs = zip(_tuple(got), _tuple(want), strict=True)
+    pairs = zip(as_tuple(got), as_tuple(want), strict=True)
     worst = 0.0
     for g, w in pairs:
         difference = np.linalg.norm(np.ravel(np.asarray(g, np.float64) - w))
@@ -158,5 +167,5 @@ def relative_error(got: object, want: object) -> float:
     return worst
 
 
-def _tuple(value: object) -> tuple:
+def as_tuple(value: object) -> tuple:
     return value if isinstance(value, tuple) else (value,)
