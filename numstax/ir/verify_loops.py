@@ -163,17 +163,24 @@ def _verify_control(unit: Control, buffers: Mapping[str, Buffer], defined: set[s
     written = [unit.args[k] for k in {k for body in unit.bodies for k, _ in body.graph.writes}]
     if len(set(written)) < len(written) or any(unit.args.count(name) > 1 for name in written):
         raise wrong(f"a buffer that is written stands for two arguments: {unit.args}")
-    layouts = [(buffers[name].dtype, buffers[name].shape, buffers[name].strides) for name in unit.args]
+    layouts = [_layout(buffers[name]) for name in unit.args]
     targets, sources = {k for k, _ in unit.rotate}, {j for _, j in unit.rotate}
     if targets != sources or any(layouts[k] != layouts[j] for k, j in unit.rotate):
         raise wrong(f"the arguments {unit.rotate} cannot change their roles")
     for body in unit.bodies:
-        given = [(b.dtype, b.shape, b.strides) for b in body.schedule.buffers if b.kind == "input"]
+        given = [_layout(b) for b in body.schedule.buffers if b.kind == "input"]
         if given != layouts:
             raise wrong("the inputs of a body are not the arguments")
         if [(k, f"x{k}") for k, _ in body.graph.writes] != list(body.schedule.writes):
             raise wrong("a body must write its arguments in place")
         verify_schedule(body.schedule)
+
+
+def _layout(buffer: Buffer) -> tuple[object, ...]:
+    """Equal for buffers that hold the same array in the same places: the stride along an axis of one element is
+    never used."""
+    strides = tuple(ZERO if n is ONE else s for n, s in zip(buffer.shape, buffer.strides, strict=True))
+    return buffer.dtype, buffer.shape, strides
 
 
 def _verify_kernel(kernel: Kernel, shared: Mapping[str, Buffer], outside: set[str]) -> None:

@@ -7,7 +7,7 @@ arrays written inside and the variables that change; types of states are found b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from numstax import dtypes
@@ -17,7 +17,17 @@ from numstax.trace.choices import Choice
 from numstax.trace.counted import Counted
 from numstax.trace.generators import TracedGenerator
 from numstax.trace.loops import ApartError, Get, Loop, RotatedError, Set, Thunk
-from numstax.trace.scopes import Scope, check_iterator, lifted, reachable, refuse, speculative, truth
+from numstax.trace.origin import user_origin
+from numstax.trace.scopes import (
+    CannotCaptureError,
+    Scope,
+    check_iterator,
+    lifted,
+    reachable,
+    refuse,
+    speculative,
+    truth,
+)
 from numstax.trace.selection import pack
 from numstax.trace.sizes import Condition, Size
 from numstax.trace.unassigned import UNDEFINED
@@ -26,11 +36,17 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 UNROLLED = 16
-"""Loops of at most so many iterations run as Python."""
+"""Loops of at most so many iterations run as Python,"""
+UNROLLED_OPERATIONS = 400
+"""unless they go on after so many operations."""
 MOST_UNROLLED = 4096
 """Loops that cannot be captured run as Python up to this length."""
 MOST_APART = 3
 """Iterations that may run before a loop is captured."""
+
+
+class LengthyError(CannotCaptureError):
+    """A loop of few iterations makes many operations."""
 
 
 class Control:
@@ -151,8 +167,8 @@ class Control:
             self._python_for(iterable, body, more)
             return
 
-        def run() -> None:
-            self._python_for(map(counted.item, range(trips or 0)), body, more)
+        def run(limit: int | None = None) -> None:
+            self._python_for(self._counted_items(counted, limit), body, more)
 
         def capture() -> None:
             if more is None:
@@ -164,13 +180,28 @@ class Control:
             capture()
             return
         short = trips <= UNROLLED or self._is_plain((body,), get)
-        first, second = (run, capture) if short else (capture, run)
-        refused = self._on_trial(first, get, put, (body,))
+        if short:
+            failed = self._on_trial(lambda: run(UNROLLED_OPERATIONS), get, put, (body,))
+            if failed is None:
+                return
+            if not isinstance(failed, LengthyError):
+                capture()
+                return
+        refused = self._on_trial(capture, get, put, (body,))
         if refused is not None:
             try:
-                second()
-            except TraceError as error:
-                raise (error if short else refused) from None
+                run()
+            except TraceError:
+                raise refused from None
+
+    def _counted_items(self, counted: Counted, limit: int | None) -> Iterator[Any]:
+        """The items; no more of them after `limit` operations."""
+        nodes = self.rec.nodes
+        first = nodes.count
+        for k in range(counted.trips or 0):
+            if limit is not None and nodes.count - first > limit:
+                raise LengthyError("the loop is too long to run as Python", user_origin())
+            yield counted.item(k)
 
     def _is_plain(self, functions: tuple[Callable[..., Any], ...], get: Get) -> bool:
         """Do the variables lead to nothing traced?  Such a loop runs as Python, whose integers have no limit."""

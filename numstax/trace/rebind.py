@@ -44,6 +44,8 @@ _PURE = set(
 """Modules of the standard library whose functions depend on nothing but their arguments."""
 _LIBRARIES = ("numpy", "scipy")
 _SCALAR_TYPES = {float, complex, *(d.type for d in dtypes.SUPPORTED if d not in dtypes.ML_FLOATS)}
+_SMALL = 1024
+"""Captured arrays of at most so many elements may be taken for constants."""
 _HEAP_TYPE = 1 << 9
 """The flag of classes written in Python."""
 _AS_THEY_ARE = (
@@ -137,6 +139,10 @@ class Rebinder:
         position = len(self.rec.inputs) - 1
         self.captures.getters[position] = getter
         self.captures.watch(getter, value)
+        if value.size <= _SMALL:
+            self.rec.pins[position] = functools.partial(
+                self.captures.watch, lambda: np.asarray(getter()).tobytes(), value.tobytes()
+            )
         return handle
 
     # --- functions --------------------------------------------------------------------------------

@@ -64,6 +64,8 @@ class Recorder:
         """Scalar types that traced code sees another type in place of."""
         self._rehearsals: list[np.random.Generator] = []
         self._fixed_inputs: set[int] = set()
+        self.pins: dict[int, Callable[[], None]] = {}
+        """Captured arrays whose elements may be taken for constants: what guards that they stay."""
         self._values: dict[Node, Any] = {}
         self._exact: dict[Node, Any] = {}
         self.scope: Scope | None = None
@@ -139,7 +141,7 @@ class Recorder:
     @property
     def constant_inputs(self) -> Mapping[int, np.ndarray]:
         """Inputs that hold constant arrays: position -> array."""
-        return {position: self.examples[position] for position in self._fixed_inputs}
+        return {position: self.examples[position] for position in self._fixed_inputs - self.pins.keys()}
 
     # --- handles ----------------------------------------------------------------------------------
 
@@ -196,10 +198,15 @@ class Recorder:
         return self.example(node)
 
     def demanded(self, node: Node) -> np.ndarray | None:
-        """As `known`, but a value that depends on sizes alone makes constants of them."""
+        """As `known`, but sizes and small captured arrays that the value depends on become constants."""
         nodes = topological([node])
-        if any(self._is_varying(n) for n in nodes):
+        varying = [n for n in nodes if self._is_varying(n)]
+        positions: set[int] = {n.attr("position") for n in varying if n.op == "input"}
+        if any(n.op != "input" for n in varying) or positions - self.pins.keys():
             return None
+        for position in positions:
+            self.pins[position]()
+        self._fixed_inputs |= positions
         for size in self._sizes_of(nodes):
             self.shapes.number(size)
         return self.example(node)

@@ -297,9 +297,14 @@ def refuse(message: str, remedy: str = "") -> CannotCaptureError:
     return CannotCaptureError(message, user_origin(), remedy)
 
 
+def in_body(rec: Recorder) -> bool:
+    """Will what runs now be the body of a node?"""
+    return rec.scope is not None and rec.scope.is_body
+
+
 def outside_bodies(rec: Recorder) -> None:
     """Raise where the sizes that a library call gives would not be known outside of a body."""
-    if rec.scope is not None and rec.scope.is_body:
+    if in_body(rec):
         raise refuse(
             "a size depends on data inside a loop or branch that is captured",
             "select before the loop, or keep the full size: np.where(mask, a, 0)",

@@ -7,6 +7,7 @@ whose result has a size without hint.  From then on the packed array is what cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,7 @@ from numstax.ir.index import Index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
-from numstax.trace.scopes import Scope, leaves, outside_bodies
-from numstax.trace.sizes import total
+from numstax.trace.scopes import Scope, in_body, leaves, outside_bodies
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -101,11 +101,16 @@ class Selection:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        return tuple(map(self.recorder.size, self.sizes))
+        """In a body, whose sizes are not known outside, the number of elements is a traced integer."""
+        rec = self.recorder
+        if self.is_packed or not in_body(rec):
+            return tuple(map(rec.size, self.sizes))
+        count = rec.python_number(rec.call(np.count_nonzero, (self.mask,), {}))
+        return (count, *map(rec.size, self.full.sizes[self.mask.ndim :]))
 
     @property
     def size(self) -> Any:
-        return self.recorder.size(total(self.sizes))
+        return math.prod(self.shape)
 
     def replaced(self, op: str, other: object) -> Selection:
         """An augmented assignment."""

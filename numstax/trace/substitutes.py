@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numstax import dtypes
 from numstax.errors import SideEffectError
 from numstax.trace.array import TracedArray
 from numstax.trace.classes import StandIn
@@ -32,9 +33,11 @@ def scalar_type(rec: Recorder, original: type) -> type:
     weak = original if original in (float, complex, int, bool) else None
     dtype = np.dtype(original)
 
-    def convert(value: Any) -> Any:
+    def convert(value: Any, *more: Any) -> Any:
         if type(value) is Size and original is int:
             return value
+        if more and original is complex:
+            value = _joined(rec, value, *more)
         x = rec.lift(value)
         if weak and x.sizes:
             return original(x.value(f"{original.__name__}() takes the value"))
@@ -46,6 +49,19 @@ def scalar_type(rec: Recorder, original: type) -> type:
     bases = () if original is bool else (original,)
     found = rec.stand_ins[original] = StandIn(original.__name__, bases, members)
     return found
+
+
+def _joined(rec: Recorder, real: Any, imag: Any) -> TracedArray:
+    """``complex(real, imag)``: real + 1j*imag, part by part, where both may be complex."""
+    a, b = rec.lift(real), rec.lift(imag)
+    if a.sizes or b.sizes:
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+    parts = a.real, b.real
+    if b.dtype.kind == "c":
+        parts = parts[0] - b.imag, parts[1]
+    if a.dtype.kind == "c":
+        parts = parts[0], a.imag + parts[1]
+    return rec.elementwise("complex", *(rec.fresh(rec.nodes.cast(x.node, dtypes.FLOAT64), True) for x in parts))
 
 
 def numpy_function(rec: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import NumstaxWarning
+from numstax.errors import NumstaxWarning, TraceError
 from tests.control.programs import PROGRAMS
 from tests.support import same
 
@@ -92,3 +92,42 @@ def test_an_alias_sees_what_is_written_after_a_swap():
         for got, want in zip(numstax.jit(f, strict=True)(x, n), f(y, n), strict=True):
             same(got, want)
         same(x, y)
+
+
+def test_a_short_loop_of_many_operations_is_captured():
+    def program(x):
+        for _ in range(10):
+            for _ in range(10):
+                for _ in range(10):
+                    x = np.sin(x) + 1
+        return x
+
+    x = np.linspace(0, 1, 5)
+    compiled = numstax.jit(program, strict=True)
+    np.testing.assert_allclose(compiled(x), program(x), rtol=1e-12)
+    assert len(list(numstax.make_graph(program, (x,)).nodes())) < 100
+
+
+def test_why_a_loop_cannot_be_captured_is_said():
+    def program(x):
+        shapes = []
+        for _ in range(100):
+            shapes.append(1)
+            if x.sum() > len(shapes):
+                break
+        return x
+
+    with pytest.raises(TraceError, match="a list, dict or object is changed in a loop"):
+        numstax.jit(program, strict=True)(np.ones(3))
+
+
+def test_a_loop_reads_an_array_with_axes_of_one_element():
+    weights = np.arange(5)
+
+    def program(x, steps):
+        for _ in range(steps):
+            x = (weights[:, None, None] * x).sum(axis=0) + x
+        return x
+
+    x = np.linspace(0, 1, 15).reshape(5, 3, 1)
+    np.testing.assert_allclose(numstax.jit(program, strict=True)(x, 40), program(x, 40), rtol=1e-12)

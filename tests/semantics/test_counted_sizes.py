@@ -186,3 +186,16 @@ def test_too_many_values_for_a_mask():
 
     with pytest.raises(ValueError, match="cannot assign"):
         numstax.jit(assign, strict=True)(X.copy(), Y)
+
+
+def test_the_length_of_a_selection_in_a_captured_loop():
+    def means(points, labels, count):
+        centres = np.zeros(count, np.float32)
+        for k in range(count):
+            members = points[labels == k]
+            if len(members) > 0:
+                centres[k] = members.sum() / members.size + members.shape[0]
+        return centres
+
+    points, labels = np.arange(40, dtype=np.float32), np.arange(40) % 19
+    same(numstax.jit(means, strict=True)(points, labels, 20), means(points, labels, 20))

@@ -151,3 +151,19 @@ def test_exported_functions_have_generators_of_their_own():
         return np.random.default_rng(4).normal(size=3) + x
 
     same(numstax.export(program, (np.ones(3),))(np.ones(3)), program(np.ones(3)))
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_draws_in_a_captured_loop(seeded):
+    def program(rng, x, steps):
+        if seeded:
+            rng = np.random.default_rng(4)
+        for _ in range(steps):
+            x = x + rng.normal(size=x.shape)
+        return x, rng.random()
+
+    compiled = numstax.jit(program, strict=True)
+    ours, theirs = np.random.default_rng(1), np.random.default_rng(1)
+    for _ in range(2):
+        same(compiled(ours, np.arange(3.0), 100), program(theirs, np.arange(3.0), 100))
+    assert ours.bit_generator.state == theirs.bit_generator.state

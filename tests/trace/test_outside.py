@@ -12,6 +12,7 @@ import pytest
 from numpy import zeros
 from scipy import special
 
+import numstax
 from numstax.errors import DataDependentError, SideEffectError, TraceError
 from numstax.trace.tracer import trace
 from tests.trace.support import check, run
@@ -316,3 +317,24 @@ def test_attributes_of_functions_and_classes() -> None:
             trace(program, (X,), {})
     assert counted.calls == 0
     assert Plain.rate == 0.5
+
+
+@pytest.mark.parametrize("parts", [(1.5, -0.0), (np.float32(2), np.inf), (1 + 2j, 3.0), (0.5, 2 - 1j), (3, True)])
+def test_complex_of_two_traced_numbers(parts):
+    def joined(x, y):
+        return complex(x[0], y[0])
+
+    check(joined, *(np.array([p]) for p in parts))
+
+
+def test_an_element_of_a_small_captured_array_is_a_constant_as_long_as_it_stays():
+    shifts = np.array([1, -1])
+
+    def moved(x):
+        return np.roll(x, shifts[0])
+
+    compiled = numstax.jit(moved, strict=True)
+    for shift, count in ((1, 1), (1, 1), (2, 2)):
+        shifts[0] = shift
+        np.testing.assert_array_equal(compiled(X), np.roll(X, shift))
+        assert compiled.compile_count == count
