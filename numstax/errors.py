@@ -122,6 +122,10 @@ class VerifyError(NumstaxError, AssertionError):
     """An internal value of the compiler is inconsistent: a bug in numstax, never the user's mistake."""
 
 
+class SimulationError(VerifyError):
+    """A kernel run by the interpreter did what a GPU does not define: a bug in numstax."""
+
+
 class CompileError(NumstaxError, RuntimeError):
     """The generated source did not compile: a bug in numstax."""
 

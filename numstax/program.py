@@ -93,7 +93,7 @@ class Program:
         of their params, or ``share_<name>(calls, team, tasks, grain, arguments..)`` without lo, hi and scratch.
 
     For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, and `shared`
-    for the bytes of dynamic shared memory.
+    for the bytes of dynamic shared memory; `counters` for how many uint32, zero before and after, it counts in.
     """
 
     name: str
@@ -110,6 +110,7 @@ class Program:
     block: int = 0
     grid: tuple[str, ...] = ()
     shared: str = "0"
+    counters: str = "0"
 
 
 @record

@@ -1,0 +1,241 @@
+"""The lanes that run together: which are active, and what they do to memory.
+
+This is what the `model` of a `program.Instruction` is called with, ``model(lanes, *operands) -> value | tuple``.
+Operands are arrays of shape (warps, 32) of the declared dtypes, or a `Pointer`; so are results (what broadcasts to it
+will do).  A model uses:
+
+  active                 bool (warps, 32): the lanes that execute the instruction
+  thread, block, grid    index in the block along x; index of the block along x, y, z; blocks along x, y, z
+  per_block(values)      the values as (blocks, threads of a block); from_blocks(values): one for each block, to lanes
+  load(pointer, offset, count=1, weak=True), store(pointer, offset, values, weak=True)
+                         `count` neighbouring elements as a tuple; `weak` False for volatile, relaxed and the like
+  atomic(pointer, offset, function, value)
+                         memory becomes function(memory, value), one lane after another; what it was is the result
+  fence(), barrier(), barrier(warp=True)
+"""
+# NumPy types the results of some operators as Any.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from numstax.records import record
+from numstax.runtime.simulate_memory import LANES, Memory, Order, Pointer
+from numstax.runtime.simulate_report import SAMPLES, Report
+from numstax.runtime.simulate_values import Value, converted
+
+Array = np.ndarray
+
+
+class Mask:
+    """A set of lanes, inside that of what surrounds it."""
+
+    __slots__ = ("count", "full", "lanes", "parent")
+
+    def __init__(self, lanes: Array, parent: Mask | None = None) -> None:
+        self.lanes, self.parent = lanes, parent
+        self.count = int(np.count_nonzero(lanes))
+        self.full = self.count == lanes.size
+
+    def within(self, other: Mask) -> bool:
+        """Is it a part of the other, known without looking?"""
+        mask: Mask | None = self
+        while mask is not None and mask is not other:
+            mask = mask.parent
+        return mask is not None
+
+    def only(self, condition: Array | np.bool_) -> Mask:
+        """The lanes for which it holds; the mask itself when those are all."""
+        part = Mask(self.lanes & condition, self)
+        return self if part.count == self.count else part
+
+    def without(self, other: Mask) -> Mask:
+        return self.only(~other.lanes) if other.count else self
+
+
+class Lanes:
+    """Warps of `blocks` consecutive blocks, from block `first` of the grid."""
+
+    def __init__(
+        self, report: Report, order: Order, threads: int, grid: tuple[int, int, int], first: int, blocks: int
+    ) -> None:
+        self.report, self.order, self.grid, self.blocks = report, order, grid, blocks
+        warps = order.threads // LANES
+        self.shape = blocks * warps, LANES
+        number = np.repeat(np.arange(first, first + blocks, dtype=np.int32), warps)[:, None]
+        self.block = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
+        self.thread = np.tile(np.arange(order.threads, dtype=np.int32), blocks).reshape(self.shape)
+        self.number = number * order.threads + self.thread
+        """Of each thread, in the grid."""
+        self.slot = np.repeat(np.arange(blocks), warps)[:, None]
+        self.mask = self.alive = Mask(self.thread < threads)
+        self.line = 0
+
+    @property
+    def active(self) -> Array:
+        return self.mask.lanes
+
+    def spread(self, value: Value) -> Array:
+        """A value for each lane."""
+        return np.broadcast_to(value, self.shape)
+
+    def per_block(self, values: Value) -> Array:
+        return self.spread(values).reshape(self.blocks, -1)
+
+    def from_blocks(self, values: Array) -> Array:
+        """One value for each block as a value for lanes."""
+        return values[self.slot]
+
+    def violation(self, kind: str, where: Any, detail: str) -> None:
+        """Report it for the first lane where it holds."""
+        at = np.nonzero(np.broadcast_to(where, self.shape).reshape(-1))[0]
+        if at.size:
+            thread, block = self.thread.reshape(-1)[at[0]], self.number.reshape(-1)[at[0]] // self.order.threads
+            self.report.add(kind, self.line, f"{detail} (block {block}, thread {thread}; {at.size} threads)")
+
+    # --- memory
+
+    def load(self, pointer: Pointer, offset: Value, count: int = 1, weak: bool = True) -> Value | tuple[Value, ...]:
+        access = self._access(pointer, offset, count, "load")
+        if access.memory.shadow is not None:
+            granules, thread = access.granules()
+            self.order.tick()
+            fresh = ~access.memory.shadow.written[granules]
+            self._blame("uninitialised", access, granules, thread, fresh, "reads")
+            racing = access.memory.shadow.read(granules, thread, self.order, not weak)
+            self._blame("race", access, granules, thread, racing, "reads")
+        if not weak:
+            self.order.met[access.thread // self.order.threads] = True
+        got = tuple(self._scattered(access, access.view[access.at + k]) for k in range(count))
+        return got if count > 1 else got[0]
+
+    def store(self, pointer: Pointer, offset: Value, values: Sequence[Value], weak: bool = True) -> None:
+        access = self._access(pointer, offset, len(values), "store")
+        new = [self.spread(converted(v, pointer.dtype))[access.inside] for v in values]
+        places = [access.at + k for k in range(len(values))]
+        changes = [_differ(access.view[at], value) for at, value in zip(places, new, strict=True)]
+        self._note_write(access, np.stack(changes, -1).any(-1), strong=not weak)
+        for at, value in zip(places, new, strict=True):
+            access.view[at] = value
+        for at, value in zip(places, new, strict=True):
+            lost = _differ(access.view[at], value)
+            self._blame("race", access, at, access.thread, lost, "writes another value than others to")
+
+    def atomic(self, pointer: Pointer, offset: Value, function: Callable[..., Value], value: Value) -> Array:
+        access = self._access(pointer, offset, 1, "atomic")
+        self.order.met[access.thread // self.order.threads] = True
+        self._note_write(access, np.ones(access.at.shape, bool), strong=True)
+        operand, old = self.spread(value)[access.inside], np.zeros(access.at.shape, pointer.dtype)
+        rest = np.arange(access.at.size)
+        while rest.size:  # the first lane for each element, then the second ..
+            _, first = np.unique(access.at[rest], return_index=True)
+            turn = rest[first]
+            old[turn] = access.view[access.at[turn]]
+            access.view[access.at[turn]] = converted(function(old[turn], operand[turn]), pointer.dtype)
+            rest = np.delete(rest, first)
+        return self._scattered(access, old)
+
+    def _access(self, pointer: Pointer, offset: Value, count: int, action: str) -> _Access:
+        memory, itemsize = pointer.memory, pointer.dtype.itemsize
+        size = itemsize * count
+        byte = self.spread((pointer.offset + offset) * itemsize) + memory.origin
+        inside = self.mask.lanes & (byte >= 0) & (byte + size <= memory.size)
+        if np.count_nonzero(inside) != self.mask.count:
+            outside = self.mask.lanes & ~inside
+            element, limit = ((b - memory.origin) // itemsize for b in (byte[outside][0], memory.size))
+            together = f", {count} together" if count > 1 else ""
+            self.violation("bounds", outside, f"{action} of element {element}{together} of {memory.name}[{limit}]")
+        byte = byte + memory.base
+        if count > 1:
+            wrong = inside & ((memory.address + byte) % size != 0)
+            self.violation("alignment", wrong, f"{action} of {count} elements of {memory.name}")
+        site = self.report.site(self.line, memory.space, action)
+        if site.sampled < SAMPLES:
+            site.sampled += 1
+            measure = site.count_sectors if memory.space == "global" else site.count_passes
+            measure(byte + memory.address, inside, size)
+        at, thread = byte[inside] // itemsize, self.number[inside]
+        return _Access(memory, memory.view(pointer.dtype), at, thread, inside, itemsize, count)
+
+    def _scattered(self, access: _Access, values: Array) -> Array:
+        """Values of the lanes that access memory, and 0 for the others."""
+        if values.size == access.inside.size:
+            return values.reshape(self.shape)
+        out = np.zeros(self.shape, values.dtype)
+        out[access.inside] = values
+        return out
+
+    def _note_write(self, access: _Access, changes: Any, strong: bool) -> None:
+        shadow = access.memory.shadow
+        assert shadow is not None, f"{access.memory.name} is written"
+        granules, thread = access.granules()
+        self.order.tick()
+        racing = shadow.write(granules, thread, self.order, np.repeat(changes, access.parts), strong)
+        self._blame("race", access, granules, thread, racing, "writes")
+
+    def _blame(self, kind: str, access: _Access, at: Array, thread: Array, where: Array, does: str) -> None:
+        """Report the first of accesses."""
+        first = int(where.argmax()) if where.size else 0
+        if where.size and where[first]:
+            memory, number = access.memory, int(thread[first])
+            block, index = divmod(number, self.order.threads)
+            self.report.add(kind, self.line, f"block {block}, thread {index} {does} {memory.name} at {at[first]}")
+
+    # --- order
+
+    def fence(self) -> None:
+        self.order.fence(np.unique(self.number[self.active] // self.order.threads))
+
+    def barrier(self, warp: bool = False) -> None:
+        """Of each block any thread of which is here, or each warp."""
+        if warp:
+            here = self.active.any(-1)
+            self.order.warp_barrier[self.number[here, 0] // LANES] = self.order.tick()
+            return
+        here = self.per_block(self.active)
+        some: Array = np.any(here, axis=-1)
+        missing = self.per_block(self.alive.lanes) & ~here & some[:, None]
+        self.violation("divergence", missing.reshape(self.shape), "does not reach a barrier of its block")
+        first = self.number[0, 0] // self.order.threads
+        self.order.barrier[first + np.nonzero(some)[0]] = self.order.tick()
+
+    def together(self, name: str) -> None:
+        """All threads of each warp that is here must be."""
+        missing = self.alive.lanes & ~self.active & self.active.any(-1, keepdims=True)
+        self.violation("divergence", missing, f"does not reach {name} with its warp")
+
+
+@record(eq=False)
+class _Access:
+    """The lanes `inside` access `count` elements of `itemsize` bytes from `at` in the view; `at` and `thread` flat."""
+
+    memory: Memory
+    view: Array
+    at: Array
+    thread: Array
+    inside: Array
+    itemsize: int
+    count: int
+
+    @property
+    def parts(self) -> int:
+        return self.itemsize * self.count // self.memory.granule
+
+    def granules(self) -> tuple[Array, Array]:
+        """Every granule accessed, and the thread that does."""
+        first = self.at * (self.itemsize // self.memory.granule)
+        if self.parts == 1:
+            return first, self.thread
+        return (first[:, None] + np.arange(self.parts)).reshape(-1), np.repeat(self.thread, self.parts)
+
+
+def _differ(a: Array, b: Array) -> Any:
+    """Where the bits do."""
+    if a.dtype.itemsize == 16:
+        return (a.view(np.uint64) != b.view(np.uint64)).reshape(-1, 2).any(-1)
+    bits = np.dtype(f"u{a.dtype.itemsize}")
+    return a.view(bits) != np.ascontiguousarray(b).view(bits)
