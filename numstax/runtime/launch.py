@@ -124,9 +124,12 @@ def results_of(returned: object) -> Sequence[object]:
     return returned if isinstance(returned, tuple | list) else (returned,)
 
 
-def check_shape(array: object, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """An extern's result as a C-contiguous array; CannotRunError when it is not what was traced."""
+def check_shape(array: object, dtype: np.dtype, shape: tuple[int, ...], others: tuple | None = None) -> np.ndarray:
+    """An extern's result as a C-contiguous array; CannotRunError when it is not what was traced.  With `others`, the
+    arrays that the function was given, it is memory that nobody else has."""
     result = np.asarray(array)
     if result.shape != shape or result.dtype != dtype:
         raise CannotRunError(f"an extern call gave {result.dtype}{result.shape}, expected {dtype}{shape}")
+    if others is not None and (not result.flags.owndata or any(result is other for other in others)):
+        return result.copy(order="C")
     return np.ascontiguousarray(result) if result.ndim else result

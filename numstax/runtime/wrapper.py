@@ -234,7 +234,10 @@ class _Writer:
         for symbol, expression in step.sizes:
             yield f"{symbol} = {expression}"
         for name, (dtype, shape) in zip(step.results, step.expected, strict=True):
-            yield f"{name} = check_shape({name}, {self._constant(dtype)}, {_tuple(shape)})"
+            words = [name, self._constant(dtype), _tuple(shape)]
+            if any(result.source == name for result in self.plan.results):
+                words.append(_tuple(tuple(dict.fromkeys(_arrays((step.args, step.kwargs))))))
+            yield f"{name} = check_shape({', '.join(words)})"
             if name in self.passed:
                 yield f"{name}_at = address({name})"
 
@@ -280,6 +283,15 @@ class _Writer:
             if self.constants.setdefault(chosen, value) is value:
                 return chosen
         raise AssertionError
+
+
+def _arrays(tree: object) -> Iterator[str]:
+    """The arrays in the arguments of an extern call."""
+    if isinstance(tree, ArrayExpr):
+        yield tree.array
+    elif isinstance(tree, tuple | list):
+        for item in tree:
+            yield from _arrays(item)
 
 
 def _name(step: Call | ExternCall | ControlStep) -> str:

@@ -36,7 +36,8 @@ LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result", *CON
 class Targets:
     """outputs : the node of each fresh output, None for an alias.
     writes : argument position and node.
-    No node stands twice among these, and none is a leaf other than a state: there a 'copy' node of it does.
+    No node stands twice among these, and none is a leaf other than a state, or an output that a library call makes:
+    there a 'copy' node of it does.
     binders : nodes that are computed first, for the sizes they show.
     """
 
@@ -51,13 +52,15 @@ class Targets:
 def targets(graph: Graph) -> Targets:
     taken: set[Node] = set()
 
-    def own(node: Node) -> Node:
-        if node in taken or (node.op in LEAVES and not is_state(node)):
+    def own(node: Node, new: bool = False) -> Node:
+        """`new` : what a function of NumPy made will do; one of the user may keep it."""
+        kept = is_state(node) or (new and node.op == "result" and isinstance(node.args[0].attr("function"), str))
+        if node in taken or (node.op in LEAVES and not kept):
             node = copy_of(node)
         taken.add(node)
         return node
 
-    outputs = tuple(own(o.node) if o.alias is None else None for o in graph.outputs)
+    outputs = tuple(own(o.node, new=True) if o.alias is None else None for o in graph.outputs)
     return Targets(outputs, tuple((position, own(node)) for position, node in graph.writes), graph.binders)
 
 

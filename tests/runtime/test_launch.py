@@ -177,6 +177,16 @@ def test_extern_result_of_another_shape_stops_the_call(host):
         run.call(np.array([3, 1, 1, 0]))
 
 
+@pytest.mark.parametrize("function", ["numpy.real", "numpy.ravel", "numpy.transpose"])
+def test_a_result_is_never_memory_of_an_argument(host, function):
+    step = ExternCall(function, (ArrayExpr("x", FLOAT32, ("4",), ("1",)),), (), None, ("u",), ((FLOAT32, ("4",)),))
+    run = launcher(Plan("p", (argument("x", 4),), (), (step,), (Result("u"),)), host)
+    given = np.arange(4, dtype=np.float32)
+    (found,) = run.call(given)
+    found[...] = 9
+    np.testing.assert_array_equal(given, np.arange(4))
+
+
 def test_unaligned_arrays_stop_the_call(host):
     steps = (Allocate("y", FLOAT32, ("3",)), Call("poi_add", ("x", "y")))
     run = launcher(Plan("p", (argument("x", 3),), (twice("3"),), steps, (Result("y"),)), host)
