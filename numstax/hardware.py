@@ -1,7 +1,7 @@
 """Hardware: one frozen row of facts for each machine we generate code for.
 
-Nothing enters but the operating system's own tables; `host()` gives the row of this machine.  Every row
-checks itself when made, so tiles can be derived from it without asking again.
+Nothing enters but the operating system's own tables; `host()` gives the row of this machine, `GPUS` has those of
+GPUs by name.  Every row checks itself when made, so tiles can be derived from it without asking again.
 """
 
 from __future__ import annotations
@@ -54,6 +54,61 @@ class Hardware:
     def lanes(self, itemsize: int) -> int:
         """Elements of `itemsize` bytes in one SIMD register."""
         return max(self.vector // itemsize, 1)
+
+
+@record
+class Gpu:
+    """Facts about one GPU.
+
+    capability : compute capability; target : what programs are compiled for.
+    sms : streaming multiprocessors.
+    shared_block, shared_sm : bytes of shared memory one block may have, and that an SM has.
+    registers_sm : 32-bit registers of an SM; threads_sm : threads resident on it.
+    l2 : bytes of cache shared by all.
+    bandwidth : bytes per second of its memory; clock : Hz.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    target: str
+    sms: int
+    shared_block: int
+    shared_sm: int
+    threads_sm: int
+    l2: int
+    bandwidth: float
+    clock: float
+    registers_sm: int = 65536
+    warp: int = 32
+
+    def __post_init__(self) -> None:
+        facts = (self.sms, self.shared_block, self.threads_sm, self.l2, self.bandwidth, self.clock, self.registers_sm)
+        if min(facts) <= 0:
+            raise ValueError(f"Gpu facts must be positive: {self}")
+        if self.shared_block > self.shared_sm or self.threads_sm % self.warp:
+            raise ValueError(f"Gpu facts contradict each other: {self}")
+
+    @property
+    def in_flight(self) -> int:
+        """Bytes that an SM must have under way to saturate memory (Little's law, section 9.1)."""
+        return int(self.bandwidth * LATENCY / self.sms)
+
+
+LATENCY = 600e-9
+"""Seconds that a load from global memory takes."""
+_KIB, _MIB = 1 << 10, 1 << 20
+GPUS = {
+    gpu.name: gpu
+    for gpu in (
+        Gpu("A100", (8, 0), "sm_80", 108, 163 * _KIB, 164 * _KIB, 2048, 40 * _MIB, 2.039e12, 1.41e9),
+        Gpu("H100", (9, 0), "sm_90a", 132, 227 * _KIB, 228 * _KIB, 2048, 50 * _MIB, 3.35e12, 1.98e9),
+        Gpu("H200", (9, 0), "sm_90a", 132, 227 * _KIB, 228 * _KIB, 2048, 50 * _MIB, 4.8e12, 1.98e9),
+        Gpu("L40S", (8, 9), "sm_89", 142, 99 * _KIB, 100 * _KIB, 1536, 96 * _MIB, 8.64e11, 2.52e9),
+        Gpu("RTX 4090", (8, 9), "sm_89", 128, 99 * _KIB, 100 * _KIB, 1536, 72 * _MIB, 1.008e12, 2.52e9),
+        Gpu("B200", (10, 0), "sm_100", 148, 227 * _KIB, 228 * _KIB, 2048, 126 * _MIB, 8e12, 1.965e9),
+    )
+}
+"""By name, as in the makers' data sheets."""
 
 
 @cache

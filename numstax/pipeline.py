@@ -15,6 +15,8 @@ from textwrap import indent
 from typing import Any
 
 from numstax.cpu_emit.emit import emit
+from numstax.cuda_emit.emit import emit as emit_cuda
+from numstax.hardware import Gpu, Hardware
 from numstax.ir.graph import Graph
 from numstax.ir.loops import EmittedControl, EmittedLoop, EmittedUnit, Schedule
 from numstax.ir.rewrite import simplify
@@ -29,17 +31,22 @@ from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
 from numstax.schedule.split import split
 from numstax.tiles.cpu import tile
+from numstax.tiles.cuda import tile as tile_cuda
 from numstax.trace.tracer import trace
+
+Machine = Hardware | Gpu
 
 
 @record
 class Region:
     """All that is known of one graph on its way to code; passes fill the fields in order.
 
+    `machine` : what the code is for; None is this CPU.
     `times` : (name of the pass, seconds).
     """
 
     graph: Graph
+    machine: Machine | None = None
     schedule: Schedule | None = None
     emitted: tuple[EmittedUnit, ...] = ()
     plan: Plan | None = None
@@ -63,8 +70,8 @@ PASSES = (
     Pass("lower", "schedule", lambda r, knobs: lower(r.graph)),
     Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r))),
     Pass("split", "schedule", lambda r, knobs: split(_schedule(r))),
-    Pass("tile", "schedule", lambda r, knobs: tile(_schedule(r))),
-    Pass("emit", "emitted", lambda r, knobs: emit(_schedule(r), knobs.parallel_threshold)),
+    Pass("tile", "schedule", lambda r, knobs: _tile(_schedule(r), r.machine)),
+    Pass("emit", "emitted", lambda r, knobs: _emit(_schedule(r), r.machine, knobs)),
     Pass("plan", "plan", lambda r, knobs: plan(r.graph, _schedule(r), r.emitted)),
 )
 
@@ -74,9 +81,18 @@ def _schedule(region: Region) -> Schedule:
     return region.schedule
 
 
-def compile_graph(graph: Graph, knobs: Knobs) -> Region:
-    """Run all passes.  Raises VerifyError when a pass made something inconsistent and checks are on."""
-    region = Region(graph)
+def _tile(schedule: Schedule, machine: Machine | None) -> Schedule:
+    return tile_cuda(schedule, machine) if isinstance(machine, Gpu) else tile(schedule)
+
+
+def _emit(schedule: Schedule, machine: Machine | None, knobs: Knobs) -> tuple[EmittedUnit, ...]:
+    return emit_cuda(schedule, machine) if isinstance(machine, Gpu) else emit(schedule, knobs.parallel_threshold)
+
+
+def compile_graph(graph: Graph, knobs: Knobs, machine: Machine | None = None) -> Region:
+    """Run all passes, for the machine or (None) for this CPU.  Raises VerifyError when a pass made something
+    inconsistent and checks are on."""
+    region = Region(graph, machine)
     for step in PASSES:
         start = time.perf_counter()
         made = step.run(region, knobs)
@@ -90,10 +106,14 @@ def compile_graph(graph: Graph, knobs: Knobs) -> Region:
 
 
 def build(
-    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any] | None = None, knobs: Knobs | None = None
+    function: Callable[..., Any],
+    args: tuple,
+    kwargs: Mapping[str, Any] | None = None,
+    knobs: Knobs | None = None,
+    machine: Machine | None = None,
 ) -> Region:
     """Trace `function` for these arguments and run all passes: everything before machine code."""
-    return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs())
+    return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs(), machine)
 
 
 def _verify(made: Value) -> None:

@@ -62,7 +62,7 @@ class Param:
     out of bounds, the number of its check, and the size), 'lo' or 'hi' (int64: the half-open range of parallel
     tasks of this call), 'calls' (pointer to the addresses of the programs it calls: for each, entry, entry for
     worker threads, and its own such table) or 'team' (pointer to what the runtime needs to share out tasks from
-    inside).
+    inside).  For GPU targets also 'size32' (int32), and 'counters' (pointer to uint32, see `Program.counters`).
     """
 
     name: str
@@ -92,8 +92,8 @@ class Program:
     calls : the programs of the plan that `text` calls, as ``run_<name>(calls, arguments..)`` with an argument for each
         of their params, or ``share_<name>(calls, team, tasks, grain, arguments..)`` without lo, hi and scratch.
 
-    For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, and `shared`
-    for the bytes of dynamic shared memory; `counters` for how many uint32, zero before and after, it counts in.
+    For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, `shared` for
+    the bytes of dynamic shared memory, and `counters` for the number of uint32 that are zero before and after each run.
     """
 
     name: str

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from numstax import hardware
-from numstax.hardware import Hardware, host
+from numstax.hardware import GPUS, Hardware, host
 
 ROW = Hardware("x86_64", cores=2, vector=32, registers=16, l1=32 << 10, l2=1 << 20, l3=32 << 20, line=64)
 
@@ -46,3 +46,16 @@ def test_without_system_tables_there_is_still_a_row(tmp_path: Path, monkeypatch:
     row = host.__wrapped__()
     assert row.line == 64
     assert row.vector == 16
+
+
+def test_gpus_are_consistent() -> None:
+    for name, gpu in GPUS.items():
+        assert name == gpu.name
+        assert gpu.target.rstrip("a") == "sm_{}{}".format(*gpu.capability)
+    assert 15_000 < GPUS["H100"].in_flight < 16_000
+
+
+@pytest.mark.parametrize("change", [{"sms": 0}, {"shared_block": 1 << 20}, {"threads_sm": 1000}])
+def test_a_wrong_gpu_is_refused(change: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="Gpu"):
+        replace(GPUS["H200"], **change)  # type: ignore[arg-type]

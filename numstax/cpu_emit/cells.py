@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from numstax.cpu_emit.programs import Names, Printed, grouped, print_program
+from numstax.cpu_emit.programs import Printed, grouped, print_program
+from numstax.emit.naming import Names
 from numstax.ir.handlers import work
 from numstax.ir.index import ZERO, Atom, Index, Quotient, Symbol, atoms, bounds, less, product, stride_of, substitute
 from numstax.ir.loops import Buffer, Control, Kernel, Nested, Schedule, Unit, unit_name

@@ -15,8 +15,9 @@ from math import lcm
 
 from numstax import dtypes
 from numstax.cpu_emit.cells import Body, Called, Inner, Nest, NotNativeError, loop_work, nest
-from numstax.cpu_emit.programs import Names, Printed, finish, heading, joined_name, least_tasks
+from numstax.cpu_emit.programs import Printed, finish, least_tasks
 from numstax.cpu_emit.row import print_rows
+from numstax.emit.naming import Names, heading, joined_name
 from numstax.emit.nest import KernelText, Place
 from numstax.emit.text import Text
 from numstax.emit.values import loaded, stored

@@ -8,7 +8,8 @@ is one compiled call; a loop becomes one program where all it runs is compiled.
 from __future__ import annotations
 
 from numstax.cpu_emit.driver import emit_loop
-from numstax.cpu_emit.programs import Names, grouped, print_program
+from numstax.cpu_emit.programs import grouped, print_program
+from numstax.emit.naming import Names
 from numstax.ir.loops import Control, EmittedControl, EmittedLoop, EmittedUnit, Extern, Kernel, Refusal, Schedule
 from numstax.knobs import Knobs
 

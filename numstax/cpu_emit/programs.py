@@ -6,22 +6,18 @@ parameters.  Buffers that a program writes are called out0, out1, ..., the other
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
-from pathlib import PurePath
 
 from numstax.cpu_emit.lanes import print_lanes
 from numstax.cpu_emit.row import print_rows
 from numstax.cpu_emit.transpose import print_tiles
-from numstax.dtypes import name
+from numstax.emit.naming import Names, heading, joined_name, numbered, scalar_functions
 from numstax.emit.nest import KernelText
-from numstax.emit.scalars import find
 from numstax.emit.text import Text
 from numstax.ir.index import ONE, ZERO, Index, bounds
 from numstax.ir.loops import Kernel, Unit
-from numstax.program import Callee, Emitted, Intrinsic, Program
+from numstax.program import Callee, Emitted, Program
 from numstax.records import record
 from numstax.schedule.kernels import can_fail
 from numstax.tiles.cpu import vector_work
@@ -29,11 +25,7 @@ from numstax.tiles.cpu import vector_work
 TARGET = "cpu"
 MOST_TOGETHER = 8
 """Kernels in one program at most: the compile time of a function grows faster than its length."""
-_CALL = re.compile(r"\b([a-z]\w*)\(")
 _PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print_tiles}
-
-Names = dict[str, list[Program]]
-"""Programs by base name: what `print_program` has named."""
 
 
 @record
@@ -115,36 +107,11 @@ def finish(
         work=work,
         scratch=scratch,
         grain=least,
-        intrinsics=_intrinsics(source),
+        intrinsics=scalar_functions(source),
         calls=calls,
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
-    return Emitted(_named(program, used), args, units, tuple(text.checks))
-
-
-def heading(kernel: Kernel) -> Iterator[str]:
-    """Comments: the kernel, its form and the user's lines."""
-    places = dict.fromkeys(f"{PurePath(o.file).name}:{o.line}" for o in kernel.origins)
-    form = kernel.tiling.form if kernel.tiling is not None else "row"
-    yield f"# {kernel.name}, {form} form" + (f", from {', '.join(places)}" if places else "")
-    for buffer in kernel.buffers:
-        if buffer.kind == "local":
-            yield f"# local {buffer.name}: {name(buffer.dtype)}[{', '.join(map(str, buffer.shape))}]"
-
-
-def joined_name(names: Sequence[str]) -> str:
-    names = list(dict.fromkeys(names))
-    joined = "_and_".join(names)
-    return joined if len(joined) <= 64 else f"{names[0][:48]}_and_{len(names) - 1}_more"
-
-
-def _named(program: Program, used: Names) -> Program:
-    """Equal programs share a name; others of the same base get a number."""
-    known = used.setdefault(program.name, [])
-    if program not in known:
-        known.append(program)
-    position = known.index(program)
-    return replace(program, name=f"{program.name}_{position}") if position else program
+    return Emitted(numbered(program, used), args, units, tuple(text.checks))
 
 
 GRAIN_WORK = 8192
@@ -154,9 +121,3 @@ GRAIN_WORK = 8192
 def least_tasks(total: Index, tasks: Index) -> Index:
     """So many tasks that their share of the work is worth it."""
     return ONE + tasks * GRAIN_WORK // (total + 1)
-
-
-def _intrinsics(source: str) -> tuple[Intrinsic, ...]:
-    """The scalar functions given as data that a text calls."""
-    found = (find(called) for called in sorted(set(_CALL.findall(source))))
-    return tuple(i for i in found if i is not None)

@@ -1,0 +1,1 @@
+"""Emitters of GPU programs: kernels in, readable Numba CUDA source out."""

@@ -155,4 +155,7 @@ _INTEGERS: dict[str, Callable[..., Value]] = {
     "remainder": _remainder,
     "fmod": lambda a, b: _divided(a, b)[1],
     "popcount": lambda x: x.op("ctpop"),
+    "quotient": lambda a, b: a.op("udiv", b),
+    "rest": lambda a, b: a - a.op("udiv", b) * b,
 }
+"""quotient and rest: of numbers that are not negative, by one that is positive."""

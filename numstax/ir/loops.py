@@ -168,6 +168,10 @@ class Tiling:
             tile edge of `vector`.
     tile : a second, transposed variable and its tile edge, or None.
     unroll : independent accumulators or rows in flight; for pointwise form: elements of `vector` at a time.
+
+    On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point; `width` neighbouring elements
+    of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
+    'registers', 'shared' or '' (they are read again).
     """
 
     vector: Var | None = None
@@ -175,6 +179,10 @@ class Tiling:
     tile: tuple[Var, int] | None = None
     unroll: int = 1
     form: str = "pointwise"
+    threads: int = 0
+    team: int = 1
+    width: int = 1
+    cache: str = ""
 
 
 @record

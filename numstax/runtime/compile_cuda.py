@@ -327,7 +327,13 @@ def _greater(choose: str) -> Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value
     return make
 
 
+def _negated(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    """NVVM's dialect of LLVM IR has no negation of floats."""
+    return builder.fsub(ir.Constant(kind, -0.0), operands[0])
+
+
 _SPECIAL = {
+    "fneg": _negated,
     "fabs": _ptx("abs.T $0, $1;"),
     "rint": _ptx("cvt.rni.T.T $0, $1;"),
     "fmaximum": _greater(">"),

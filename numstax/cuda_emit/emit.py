@@ -1,0 +1,29 @@
+"""Tiled kernels to GPU programs: readable Numba CUDA source, one function each.
+
+A Schedule whose Kernels have tilings for the GPU enters; for each unit, in order, an `Emitted` program, the Extern or
+the control flow leaves, whose bodies are emitted alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numstax.cuda_emit.programs import print_program
+from numstax.emit.naming import Names
+from numstax.hardware import Gpu
+from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Kernel, Schedule
+
+
+def emit(schedule: Schedule, gpu: Gpu) -> tuple[EmittedUnit, ...]:
+    """The programs and library calls of a schedule, in order."""
+    return tuple(_units(schedule, gpu, {}))
+
+
+def _units(schedule: Schedule, gpu: Gpu, used: Names) -> Iterator[EmittedUnit]:
+    for unit in schedule.units:
+        if isinstance(unit, Kernel):
+            yield print_program(unit, gpu, used)
+        elif isinstance(unit, Control):
+            yield EmittedControl(unit, tuple(tuple(_units(body.schedule, gpu, used)) for body in unit.bodies))
+        else:
+            yield unit

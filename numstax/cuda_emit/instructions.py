@@ -1,0 +1,92 @@
+"""Machine instructions of GPUs as data: PTX or LLVM text, operands, and their NumPy model.
+
+`find` gives the Instruction of a name that program text calls.  PTX names are those of the PTX ISA manual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from numstax.cuda_emit import lane_models as models
+from numstax.program import Instruction
+
+_HALVES = {"f64": "d", "i64": "l", "u64": "l"}
+"""Types of 64 bits: moved between lanes as two halves."""
+_SHUFFLES: dict[str, tuple[str, str, Callable[[np.ndarray], np.ndarray]]] = {
+    "xor": ("bfly", "0x1f", lambda operand: models.LANE ^ operand),
+    "up": ("up", "0x0", lambda operand: models.LANE - operand),
+    "down": ("down", "0x1f", lambda operand: models.LANE + operand),
+    "at": ("idx", "0x1f", lambda operand: operand),
+}
+"""Name -> mode of shfl, clamp, and the lane that is read."""
+
+
+def _registers() -> Iterator[Instruction]:
+    yield Instruction("thread_x", "llvm.nvvm.read.ptx.sreg.tid.x", ("i32",), model=lambda lanes: lanes.thread)
+    for k, axis in enumerate("xyz"):
+        block, grid = f"llvm.nvvm.read.ptx.sreg.ctaid.{axis}", f"llvm.nvvm.read.ptx.sreg.nctaid.{axis}"
+        yield Instruction(f"block_{axis}", block, ("i32",), model=lambda lanes, k=k: lanes.block[k])
+        yield Instruction(f"grid_{axis}", grid, ("i32",), model=lambda lanes, k=k: lanes.grid[k])
+
+
+def _shuffles() -> Iterator[Instruction]:
+    for name, (mode, clamp, source) in _SHUFFLES.items():
+        one = f"shfl.sync.{mode}.b32 $0, $1, $2, {clamp}, 0xffffffff;"
+        half = f"shfl.sync.{mode}.b32 H, H, $2, {clamp}, 0xffffffff;"
+        two = f"{{ .reg .b32 lo, hi; mov.b64 {{lo, hi}}, $1; {half.replace('H', 'lo')} {half.replace('H', 'hi')} "
+        two += "mov.b64 $0, {lo, hi}; }"
+        for dtype in ("f32", "i32", "u32", *_HALVES):
+            text = two if dtype in _HALVES else one
+            model = models.shuffle(source)
+            yield Instruction(f"shuffle_{name}_{dtype}", text, (dtype,), (dtype, "i32"), together=True, model=model)
+
+
+def _synchronisation() -> Iterator[Instruction]:
+    yield Instruction("barrier", "bar.sync 0;", effect=True, together=True, model=lambda lanes: lanes.barrier())
+    warp = "bar.warp.sync 0xffffffff;"
+    yield Instruction("warp_barrier", warp, effect=True, together=True, model=lambda lanes: lanes.barrier(warp=True))
+    yield Instruction("fence", "fence.acq_rel.gpu;", effect=True, model=lambda lanes: None)
+    vote = "vote.sync.ballot.b32 $0, p, 0xffffffff;"
+    text = f"{{ .reg .pred p; setp.ne.u32 p, $1, 0; {vote} }}"
+    yield Instruction(
+        "ballot", text, ("u32",), ("u32",), together=True, model=lambda lanes, x: models.ballot(lanes, x != 0)
+    )
+
+
+_ATOMICS: dict[str, tuple[str, tuple[str, ...], Callable[[object, object], object]]] = {
+    "add": ("add", ("f32", "f64", "u32", "u64"), lambda old, new: old + new),  # type: ignore[operator]
+    "maximum": ("max", ("i32", "u32", "i64", "u64"), max),  # type: ignore[dict-item]
+    "minimum": ("min", ("i32", "u32", "i64", "u64"), min),  # type: ignore[dict-item]
+    "bitwise_and": ("and", ("u32", "u64"), lambda old, new: old & new),  # type: ignore[operator]
+    "bitwise_or": ("or", ("u32", "u64"), lambda old, new: old | new),  # type: ignore[operator]
+    "bitwise_xor": ("xor", ("u32", "u64"), lambda old, new: old ^ new),  # type: ignore[operator]
+    "exchange": ("exch", ("u32", "u64"), lambda old, new: new),
+}
+_PTX_TYPE = {"f": "f", "i": "s", "u": "u"}
+
+
+def _atomics() -> Iterator[Instruction]:
+    for name, (op, kinds, function) in _ATOMICS.items():
+        for dtype in kinds:
+            width = int(dtype[1:])
+            kind = f"b{width}" if op in ("and", "or", "xor", "exch") else f"{_PTX_TYPE[dtype[0]]}{width}"
+            at = f"{{ .reg .u64 at; mad.lo.s64 at, $2, {width // 8}, $1; "
+            text = f"{at}atom.{op}.{kind} $0, [at], $3; }}"
+            yield Instruction(
+                f"atomic_{name}_{dtype}",
+                text,
+                (dtype,),
+                (f"p_{dtype}", "i64", dtype),
+                True,
+                model=models.atomic(function),
+            )
+
+
+_ROWS = {i.name: i for make in (_registers, _shuffles, _synchronisation, _atomics) for i in make()}
+
+
+def find(name: str) -> Instruction | None:
+    """The instruction called `name`; None when there is none."""
+    return _ROWS.get(name)

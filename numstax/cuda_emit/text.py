@@ -1,0 +1,59 @@
+"""Text of a GPU program: shared memory, and divisions without signs.
+
+An Index is printed as an int64 expression, as on the CPU; what is divided and provably not negative is divided as
+uint32 where that holds it, else as uint64, which takes a GPU a fraction of the instructions of a signed division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.emit.text import Text
+from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, as_index, bounds
+
+_ALIGNMENT = 16
+_NARROW = (1 << 32) - 1
+
+
+class DeviceText(Text):
+    """`shared` : bytes of shared memory a block needs."""
+
+    def __init__(self, written: frozenset[str]) -> None:
+        super().__init__(written)
+        self.shared = ZERO
+
+    def array(self, prefix: str, dtype: np.dtype, count: IndexLike) -> str:
+        """A pointer to `count` elements of the block's shared memory, as `dtype` stores them."""
+        name = self.constant(prefix, f"shared_{dtypes.name(dtype)}(int32({self.index(self.shared)}))")
+        nbytes = as_index(count) * dtype.itemsize
+        self.shared = self.shared + (nbytes + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
+        return name
+
+    def _atom(self, atom: Atom, names: Mapping[Atom, str]) -> str:
+        if atom not in names and isinstance(atom, Quotient | Remainder):
+            low, high = bounds(atom.value)
+            if low is not None and low >= 0:
+                make = self.quotient if isinstance(atom, Quotient) else self.rest
+                return make(self.index(atom.value, names), high, atom.divisor, names)
+        return super()._atom(atom, names)
+
+    def quotient(self, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None = None) -> str:
+        """``value // divisor`` of a value that is not negative, and at most `most`."""
+        return self._division("quotient", value, most, divisor, names)
+
+    def rest(self, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None = None) -> str:
+        """``value % divisor`` of a value that is not negative, and at most `most`."""
+        return self._division("rest", value, most, divisor, names)
+
+    def _division(
+        self, name: str, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None
+    ) -> str:
+        low, high = bounds(divisor)
+        text = self.index(divisor, names)
+        if low is None or low < 1:
+            text = f"max({text}, 1)"
+        bits = 32 if all(n is not None and n <= _NARROW for n in (most, high)) else 64
+        return f"int64({name}_u{bits}({value}, {text}))"
