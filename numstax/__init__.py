@@ -13,15 +13,21 @@ if TYPE_CHECKING:
     from numstax.explanation import Explanation, explain
     from numstax.exported import Exported, load
     from numstax.exporting import export
+    from numstax.forms import cond, fori_loop, scan, vmap, while_loop
     from numstax.trace.declared import Dim
 
 _LATER = {
     "Dim": "numstax.trace.declared",
     "Explanation": "numstax.explanation",
     "Exported": "numstax.exported",
+    "cond": "numstax.forms",
     "explain": "numstax.explanation",
     "export": "numstax.exporting",
+    "fori_loop": "numstax.forms",
     "load": "numstax.exported",
+    "scan": "numstax.forms",
+    "vmap": "numstax.forms",
+    "while_loop": "numstax.forms",
 }
 """Names that most programs do not use: their modules are imported at first use, so that `import numstax` is quick."""
 
@@ -33,13 +39,18 @@ __all__ = [
     "NumstaxError",
     "NumstaxWarning",
     "check",
+    "cond",
     "explain",
     "export",
+    "fori_loop",
     "get_num_threads",
     "jit",
     "load",
     "make_graph",
+    "scan",
     "set_num_threads",
+    "vmap",
+    "while_loop",
 ]
 
 

@@ -106,6 +106,11 @@ class DataDependentError(TraceError, TypeError):
     """The program branches, sizes or converts on the value of a traced array."""
 
 
+class StateError(TraceError, TypeError):
+    """The state of `numstax.fori_loop`, `while_loop` or `scan`, or what `scan` and `vmap` collect, changes its
+    structure, shape or dtype from one iteration to the next."""
+
+
 class UnsupportedOperationError(TraceError, NotImplementedError):
     """A NumPy function that numstax can neither compile nor call as an extern."""
 

@@ -25,13 +25,12 @@ from numstax.trace.scopes import (
     is_seen,
     joined,
     kind_of,
-    leaves,
     lifted,
-    rebuilt,
     refuse,
     serial,
     value_of,
 )
+from numstax.trace.trees import leaves, rebuilt
 from numstax.trace.unassigned import Unassigned, one_sided
 
 if TYPE_CHECKING:

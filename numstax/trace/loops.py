@@ -30,16 +30,15 @@ from numstax.trace.scopes import (
     is_seen,
     joined,
     kind_of,
-    leaves,
     lifted,
     placeholder,
-    rebuilt,
     refuse,
     speculative,
     value_of,
 )
 from numstax.trace.selection import pack
 from numstax.trace.sizes import Size
+from numstax.trace.trees import leaves, rebuilt
 from numstax.trace.unassigned import Unassigned, loop_only
 from numstax.trace.views import PickView
 
@@ -154,6 +153,7 @@ class Loop:
                 be_copy(places[key].storage, sources.values(), self.names[key[0]])
             self._put(places)
             given = self.get()
+            scope.watch(given)
             counter, asked = self._run(given)
             after = self.get()
             ends = {key: lifted(rec, leaf).node for key, leaf in self._leaves(after) if is_number(leaf)}

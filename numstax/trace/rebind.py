@@ -13,6 +13,7 @@ import dis
 import enum
 import functools
 import math
+import os
 import sys
 import sysconfig
 import types
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+_FORMS = f"{_PACKAGE}forms.py"
+"""Functions of this file hold loops, which are captured as the user's are."""
 _PURE = set(
     "math cmath operator functools itertools collections typing types dataclasses enum numbers copy warnings string "
     "abc contextlib fractions decimal statistics bisect heapq array builtins sys __future__ inspect textwrap re".split()
@@ -159,9 +162,9 @@ class Rebinder:
 
     def _function_value(self, function: types.FunctionType) -> Any:
         root = _root(function.__module__ or "")
+        if root in ("numpy", "numstax") and substitutes.needs_stand_in(function):
+            return substitutes.numpy_function(self.rec, function)
         if root in _LIBRARIES:
-            if root == "numpy" and substitutes.needs_stand_in(function):
-                return substitutes.numpy_function(self.rec, function)
             return library_function(self.rec, function)
         if not _is_library(function.__code__.co_filename):
             return self.function(function)
@@ -407,7 +410,7 @@ def _root(module: str) -> str:
 def _is_library(file: str) -> bool:
     """A file of the standard library, NumPy, SciPy or numstax, whose functions run as they are."""
     if file.startswith(("<frozen", _PACKAGE)):
-        return True
+        return file != _FORMS
     if "site-packages" in file or "dist-packages" in file:
         return any(f"-packages/{name}/" in file for name in (*_LIBRARIES, "numba", "ml_dtypes"))
     return file.startswith(_STDLIB)

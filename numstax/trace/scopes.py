@@ -65,6 +65,10 @@ class Scope:
         if self.outer is not None:
             self.outer.note(storage)
 
+    def watch(self, values: Iterable[Any]) -> None:
+        """Notice changes of the containers among these values, too."""
+        self._containers += [(c, _contents(c)) for c in _containers(reachable(values))]
+
     def changed_container(self) -> Any:
         """A container that the part has changed, or None."""
         return next((c for c, before in self._containers if not _same(_contents(c), before)), None)
@@ -214,7 +218,8 @@ def truth(rec: Recorder, value: TracedArray | Condition) -> TracedArray:
 
 
 def kind_of(handle: TracedArray) -> Kind:
-    return Kind(handle.dtype, handle.sizes, handle.is_scalar, handle.weak)
+    shape = tuple(map(handle.recorder.shapes.resolve, handle.sizes))
+    return Kind(handle.dtype, shape, handle.is_scalar, handle.weak)
 
 
 def joined(a: Kind, b: Kind) -> Kind | None:
@@ -267,30 +272,6 @@ def be_copy(storage: Storage, sources: Iterable[Storage], name: str) -> None:
     copies = tuple((source, source.node) for source in sources)
     if copies:
         storage.copies, storage.fixed = copies, f"{name!r}, a view that a loop or branch made,"
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """The leaves of nested lists, tuples and dicts, in order."""
-    if type(value) is dict:
-        for item in value.values():
-            yield from leaves(item)
-    elif isinstance(value, list | tuple) and not isinstance(value, TracedArray):
-        for item in value:
-            yield from leaves(item)
-    else:
-        yield value
-
-
-def rebuilt(value: Any, new: Iterator[Any]) -> Any:
-    """The same nest with other leaves."""
-    if type(value) is dict:
-        return {k: rebuilt(v, new) for k, v in value.items()}
-    if isinstance(value, list | tuple) and not isinstance(value, TracedArray):
-        items = [rebuilt(v, new) for v in value]
-        if isinstance(value, list):
-            return items
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return next(new)
 
 
 def refuse(message: str, remedy: str = "") -> CannotCaptureError:

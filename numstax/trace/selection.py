@@ -18,7 +18,8 @@ from numstax.ir.index import Index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
-from numstax.trace.scopes import Scope, in_body, leaves, outside_bodies
+from numstax.trace.scopes import Scope, in_body, outside_bodies
+from numstax.trace.trees import leaves
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder

@@ -46,7 +46,8 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "") -> int:
     k = operator.index(axis)
     if not -ndim <= k < ndim:
         prefix = f"{name}: " if name else ""
-        raise AxisError(f"{prefix}axis {k} is out of bounds for array of dimension {ndim}", user_origin())
+        remedy = f"use an axis from {-ndim} to {ndim - 1}" if ndim else "use an array that has axes"
+        raise AxisError(f"{prefix}axis {k} is out of bounds for array of dimension {ndim}", user_origin(), remedy)
     return k % ndim
 
 

@@ -14,6 +14,7 @@ that it alone uses stay its own.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import dis
@@ -86,7 +87,7 @@ def _is_of(node: ast.FunctionDef | ast.Lambda, code: types.CodeType) -> bool:
         return False
     names = (*code.co_freevars, *(["__class__"] if "__class__" in code.co_freevars else []))
     try:
-        fresh = _inner(_module(_plain(node), names, "<compare>"), code.co_name)
+        fresh = _inner(_module(_plain(node), names, "<compare>", code), code.co_name)
     except (SyntaxError, StopIteration):
         return False
     return _features(fresh) == _features(code)
@@ -130,13 +131,14 @@ def _has_private_names(node: ast.AST) -> bool:
 # --- compiling ----------------------------------------------------------------------------------------
 
 
-def _module(function: ast.stmt, free: tuple[str, ...], file: str) -> types.CodeType:
-    """The function inside another whose variables are its free variables."""
+def _module(function: ast.stmt, free: tuple[str, ...], file: str, code: types.CodeType) -> types.CodeType:
+    """The function inside another whose variables are its free variables, with the meaning of annotations of `code`."""
     outside = [_parse(f"{name} = None", function) for name in free]
     factory = _parse("def factory(): pass", function)
     assert isinstance(factory, ast.FunctionDef)
     factory.body = [*outside, function]
-    return compile(ast.fix_missing_locations(ast.Module([factory], [])), file, "exec", dont_inherit=True)
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    return compile(ast.fix_missing_locations(ast.Module([factory], [])), file, "exec", flags, dont_inherit=True)
 
 
 def _inner(module: types.CodeType, name: str) -> types.CodeType:
@@ -146,7 +148,7 @@ def _inner(module: types.CodeType, name: str) -> types.CodeType:
 
 def _compiled(function: ast.FunctionDef, code: types.CodeType) -> types.CodeType:
     function.args = _without_annotations(function.args)
-    made = _inner(_module(function, code.co_freevars, code.co_filename), code.co_name)
+    made = _inner(_module(function, code.co_freevars, code.co_filename, code), code.co_name)
     return made.replace(co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
 
 

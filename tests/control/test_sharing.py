@@ -1,5 +1,7 @@
 """Names that share memory, around and inside loops and branches: as in NumPy, or refused."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -240,6 +242,38 @@ def best_view_write(x):
     return x
 
 
+def list_with_two_names(x):
+    a = [0.0]
+    b = a
+    for i in range(N):
+        a[0] = a[0] + x[i]
+        a = a
+    return b[0]
+
+
+@dataclasses.dataclass
+class Body:
+    place: np.ndarray
+    time: float
+
+
+def new_objects(x):
+    body = Body(x, 0.0)
+    first = body
+    for i in range(N):
+        body = Body(body.place + 0.1 * x, body.time + 0.1)
+    return body.place, body.time, first.time
+
+
+def changed_object(x):
+    body = Body(x, 0.0)
+    first = body
+    for i in range(N):
+        body.time = body.time + x[i]
+        body = body
+    return first.time
+
+
 PROGRAMS = [
     (alias_arg, (uniform(6), N)),
     (alias_two, (uniform(6), N)),
@@ -268,6 +302,9 @@ PROGRAMS = [
     (view_cond_in_loop, (uniform(N, 3),)),
     (two_level, (uniform(N, 20),)),
     (list_arrays, (uniform(6),)),
+    (list_with_two_names, (uniform(N),)),
+    (new_objects, (uniform(4),)),
+    (changed_object, (uniform(N),)),
 ]
 REFUSED = [
     (cond_alias_write, (uniform(5), uniform(5), 1.0)),
@@ -293,7 +330,7 @@ def test_what_cannot_be_told_apart_is_refused(program, args):
     alike(ours, theirs)
 
 
-@pytest.mark.parametrize("program", [rotate3, row_after, same_name_caller, alias_arg])
+@pytest.mark.parametrize("program", [rotate3, row_after, same_name_caller, alias_arg, new_objects])
 def test_sharing_does_not_make_loops_long(program):
     args = next(args for f, args in PROGRAMS if f is program)
     (artifact,) = check(program, args, "reference").artifacts()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import ShapeError, UnsupportedOperationError
+from numstax.trace import batches
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import normalize_axis
+from numstax.trace.scopes import Kind, Scope
+from numstax.trace.sizes import Size, normalize_axis, size_of
+from numstax.trace.trees import mapped
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -75,3 +79,19 @@ def piecewise(rec: Recorder, x: Any, condlist: Any, funclist: Any, *args: Any, *
         mask = xp.atleast_1d(condition)
         y[mask] = piece(flat[mask], *args, **kw) if callable(piece) else piece
     return y.reshape(a.shape) if not a.ndim else y
+
+
+@implements(batches.collected, creates=True)
+def collected(rec: Recorder, run: Callable[[Any], Any], count: Any) -> Any:
+    scope = Scope(rec, (run,), is_body=True)
+    try:
+        with rec.shapes.counter(size_of(count)) as symbol:
+            kinds = mapped(lambda leaf: None if leaf is None else batches.kind_of_leaf(leaf), run(Size(rec, symbol)))
+    finally:
+        scope.undo()
+        rec.nodes.forget(scope.first_node)
+
+    def memory(kind: Kind | None) -> TracedArray | None:
+        return None if kind is None else rec.fresh(rec.nodes.empty((size_of(count), *kind.shape), kind.dtype))
+
+    return mapped(memory, kinds)
