@@ -47,7 +47,7 @@ def _synchronisation() -> Iterator[Instruction]:
     yield Instruction("barrier", "bar.sync 0;", effect=True, together=True, model=lambda lanes: lanes.barrier())
     warp = "bar.warp.sync 0xffffffff;"
     yield Instruction("warp_barrier", warp, effect=True, together=True, model=lambda lanes: lanes.barrier(warp=True))
-    yield Instruction("fence", "fence.acq_rel.gpu;", effect=True, model=lambda lanes: None)
+    yield Instruction("fence", "fence.acq_rel.gpu;", effect=True, model=lambda lanes: lanes.fence())
     vote = "vote.sync.ballot.b32 $0, p, 0xffffffff;"
     text = f"{{ .reg .pred p; setp.ne.u32 p, $1, 0; {vote} }}"
     yield Instruction(
@@ -55,13 +55,13 @@ def _synchronisation() -> Iterator[Instruction]:
     )
 
 
-_ATOMICS: dict[str, tuple[str, tuple[str, ...], Callable[[object, object], object]]] = {
-    "add": ("add", ("f32", "f64", "u32", "u64"), lambda old, new: old + new),  # type: ignore[operator]
-    "maximum": ("max", ("i32", "u32", "i64", "u64"), max),  # type: ignore[dict-item]
-    "minimum": ("min", ("i32", "u32", "i64", "u64"), min),  # type: ignore[dict-item]
-    "bitwise_and": ("and", ("u32", "u64"), lambda old, new: old & new),  # type: ignore[operator]
-    "bitwise_or": ("or", ("u32", "u64"), lambda old, new: old | new),  # type: ignore[operator]
-    "bitwise_xor": ("xor", ("u32", "u64"), lambda old, new: old ^ new),  # type: ignore[operator]
+_ATOMICS: dict[str, tuple[str, tuple[str, ...], Callable[..., object]]] = {
+    "add": ("add", ("f32", "f64", "u32", "u64"), lambda old, new: old + new),
+    "maximum": ("max", ("i32", "u32", "i64", "u64"), np.maximum),
+    "minimum": ("min", ("i32", "u32", "i64", "u64"), np.minimum),
+    "bitwise_and": ("and", ("u32", "u64"), lambda old, new: old & new),
+    "bitwise_or": ("or", ("u32", "u64"), lambda old, new: old | new),
+    "bitwise_xor": ("xor", ("u32", "u64"), lambda old, new: old ^ new),
     "exchange": ("exch", ("u32", "u64"), lambda old, new: new),
 }
 _PTX_TYPE = {"f": "f", "i": "s", "u": "u"}

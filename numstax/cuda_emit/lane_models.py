@@ -37,7 +37,8 @@ def ballot(lanes: Lanes, predicate: np.ndarray) -> np.ndarray:
 def barrier_or(lanes: Lanes, predicate: np.ndarray) -> np.ndarray:
     """Does the predicate hold in any thread of the block?"""
     lanes.barrier()
-    return np.full(predicate.shape, bool((predicate & lanes.active).any()))
+    held: np.ndarray = np.any(lanes.per_block(predicate & lanes.active), axis=1)
+    return lanes.from_blocks(held)  # type: ignore[no-any-return]
 
 
 def atomic(function: Callable[[Any, Any], Any]) -> Model:

@@ -123,7 +123,7 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "add": lambda _, a, b: a + b,
     "sub": lambda _, a, b: a - b,
     "mul": lambda _, a, b: a * b,
-    "sdiv": lambda _, a, b: np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)),
+    "sdiv": lambda _, a, b: a // b + ((a % b != 0) & ((a < 0) != (b < 0))),  # towards zero
     "udiv": lambda _, a, b: a // b,
     "and": lambda _, a, b: a & b,
     "or": lambda _, a, b: a | b,

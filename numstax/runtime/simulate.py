@@ -42,9 +42,11 @@ def run(
     *,
     status: np.ndarray | None = None,
     counters: np.ndarray | None = None,
+    fresh: frozenset[str] = frozenset(),
     check: bool = True,
 ) -> Report:
-    """Run a program: `arguments` match its parameters but for 'status' and 'counters'.
+    """Run a program: `arguments` match its parameters but for 'status' and 'counters'.  `fresh` : the pointers to
+    memory that nothing was written to yet.
 
     Raises SimulationError if anything was reported and `check` is on, and CompileError for text that is no kernel code.
     """
@@ -55,7 +57,7 @@ def run(
     sizes = {p.name: int(values[p.name]) for p in program.params if p.kind in ("size", "size32")}
     count = np.zeros(_number(program.counters, sizes), np.uint32) if counters is None else counters
     values |= {"status": np.zeros(4, np.int64) if status is None else status, "counters": count}
-    bound = [_bound(p, values[p.name], p.name in code.written) for p in program.params]
+    bound = [_bound(p, values[p.name], p.name in code.written, p.name in fresh) for p in program.params]
     x, y, z = (_number(g, sizes) for g in (*program.grid, "1", "1")[:3])
     with np.errstate(all="ignore"):
         _run_grid(program, code, bound, (x, y, z), _number(program.shared, sizes), report)
@@ -75,11 +77,11 @@ def _number(expression: str, sizes: dict[str, int]) -> int:
     return int(eval(expression, {"__builtins__": {}, "min": min, "max": max}, sizes))
 
 
-def _bound(param: Param, value: Any, written: bool) -> Any:
-    """An argument as a value of kernel code."""
+def _bound(param: Param, value: Any, written: bool, fresh: bool) -> Any:
+    """An argument as a value of kernel code.  What is only read cannot be raced for."""
     match param.kind:
         case "pointer":
-            return pointer_to(param.name, value, value.dtype.itemsize if written else None)
+            return pointer_to(param.name, value, value.itemsize if written or fresh else None, not fresh)
         case "status":
             return pointer_to(param.name, value, None)
         case "counters":

@@ -167,7 +167,7 @@ def pointer_to(name: str, array: Array, granule: int | None, written: bool | Arr
     size = 0 if array.size == 0 else sum(map(abs, reach)) + array.itemsize
     data = np.empty(0, np.uint8)
     if size:
-        lowest = array[tuple(slice(-1, None) if r < 0 else slice(None, 1) for r in reach)]
+        lowest = array.view(dtype)[(*(slice(-1, None) if r < 0 else slice(None, 1) for r in reach), ...)]
         data = as_strided(lowest, (size // dtype.itemsize,), (dtype.itemsize,)).view(np.uint8)
     shadow = written if granule else None
     start = _allocation(array)
