@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from numstax import dtypes
-from numstax.cpu_emit.reduce import add_compensated, position, takes
-from numstax.emit.combine import combine, result, start
+from numstax.cpu_emit.reduce import position
+from numstax.emit.combine import add_compensated, combine, result, start, takes
 from numstax.emit.nest import BodyText, KernelText
 from numstax.emit.values import cast, literal, loaded, stored
 from numstax.errors import CompileError
@@ -142,7 +142,7 @@ class SumColumn(Column):
         at = self.lanes.at
         with self.text.block(f"for {self.lanes.name} in range({self.lanes.start}, {self.lanes.stop})"):
             carry = f"{self.carry}[{at}]" if self.carry else ""
-            add_compensated(self.kernel, f"{self.total}[{at}]", carry, f"{self.acc}[{at}]")
+            add_compensated(self.text, f"{self.total}[{at}]", carry, f"{self.acc}[{at}]")
 
     def finish(self) -> None:
         at = self.lanes.at

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from numstax import dtypes
-from numstax.emit.combine import accumulate, result, start
+from numstax.emit.combine import accumulate, add_compensated, better, result, start, takes
 from numstax.emit.nest import BodyText, KernelText
 from numstax.emit.values import cast, literal
 from numstax.ir.index import ZERO, Index, Var, bounds, less, stride_of
@@ -107,25 +107,13 @@ class BlockSum(Reduction):
         self.text.line(f"{self.acc} = {self.zero}")
 
     def end_block(self, block: tuple[str, ...], rerun: Rerun) -> None:
-        add_compensated(self.kernel, self.total, self.carry, self.acc)
+        add_compensated(self.text, self.total, self.carry, self.acc)
 
     def finish(self) -> None:
         total = self.total
         if self.carry:
             total = f"({total} + {self.carry} if {self.carry} == {self.carry} else {total})"
         self._store(f"float32({total})" if dtypes.compute(self.dtype) == dtypes.FLOAT32 else total)
-
-
-def add_compensated(kernel: KernelText, total: str, carry: str, value: str) -> None:
-    """total += value, with what rounding loses added to `carry` (when there is one)."""
-    if not carry:
-        kernel.text.line(f"{total} = {total} + {value}")
-        return
-    t, z = kernel.text.fresh("u"), kernel.text.fresh("u")
-    kernel.text.line(f"{t} = {total} + {value}")
-    kernel.text.line(f"{z} = {t} - {total}")
-    kernel.text.line(f"{carry} = {carry} + (({total} - ({t} - {z})) + ({value} - {z}))")
-    kernel.text.line(f"{total} = {t}")
 
 
 class ComplexSum(Reduction):
@@ -156,7 +144,7 @@ class ComplexSum(Reduction):
 
     def end_block(self, block: tuple[str, ...], rerun: Rerun) -> None:
         for acc, total, carry in self.parts:
-            add_compensated(self.kernel, total, carry, acc)
+            add_compensated(self.text, total, carry, acc)
 
     def finish(self) -> None:
         ends = [f"({t} + {c} if {c} == {c} else {t})" if c else f"float32({t})" for _, t, c in self.parts]
@@ -221,15 +209,6 @@ class FirstPosition(Reduction):
         self._store_second(self.best)
 
 
-def better(op: str, dtype: np.dtype, a: str, b: str) -> str:
-    """Does a win over b, which came first?  NaN wins over all but NaN."""
-    sign = ">" if op == "argmax" else "<"
-    if dtypes.kind(dtype) == "b":
-        return f"{a} & (not {b})" if op == "argmax" else f"(not {a}) & {b}"
-    wins = f"{a} {sign} {b}"
-    return f"({wins}) | ({a} != {a}) & ({b} == {b})" if dtypes.kind(dtype) == "f" else wins
-
-
 class AnyPosition(Reduction):
     """argmax and argmin where positions come in any order: smaller positions win ties."""
 
@@ -254,14 +233,6 @@ def position(body: BodyText, effect: Reduce) -> str:
         return body.value(effect.position_in)
     assert effect.position is not None
     return f"({body.offset(effect.position)})"
-
-
-def takes(op: str, dtype: np.dtype, value: str, best: str, at: str, best_at: str) -> str:
-    """Does a value at `at` win over the best at `best_at`?"""
-    same = f"{value} == {best}"
-    if dtypes.kind(dtype) == "f":
-        same = f"({same}) | ({value} != {value}) & ({best} != {best})"
-    return f"({better(op, dtype, value, best)}) | ({same}) & ({at} < {best_at})"
 
 
 class OnlineSoftmax(Reduction):

@@ -6,8 +6,11 @@ of all chunks of a group before any is computed, so that the loads are under way
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
+
+import numpy as np
 
 from numstax import dtypes
 from numstax.emit.nest import BodyText, KernelText
@@ -16,7 +19,7 @@ from numstax.ir.index import ZERO, Atom, Index, Ref, Var, atoms, stride_of
 from numstax.ir.loops import Buffer, Loop, Store
 from numstax.records import record
 from numstax.tiles.cpu import access
-from numstax.tiles.cuda import is_wide
+from numstax.tiles.cuda_points import is_wide
 
 Access = tuple[str, Index]
 
@@ -40,78 +43,103 @@ def early_loads(loops: Sequence[Loop], buffers: Mapping[str, Buffer]) -> list[Ac
 
 @record
 class Chunk:
-    """Where a chunk lies: `names` of the variables, that of the lane at its first point."""
+    """Where a chunk lies: `names` of the variables, that of the lane at its first point; `point` is the number of that
+    point, `number` that of the chunk in its group, `element` names the points of the chunk."""
 
     names: Mapping[Atom, str]
     lane: Var
     width: int
+    point: str
+    number: str
+    element: str
 
     def at(self, element: str) -> str:
         """The lane variable at one of its points."""
         first = self.names[self.lane]
         return first if self.width == 1 else f"({first} + {element})"
 
+    @property
+    def slot(self) -> str:
+        """The current point among all of the group."""
+        if self.width == 1:
+            return self.number
+        return self.element if self.number == "0" else f"{self.number}*{self.width} + {self.element}"
+
+    @contextmanager
+    def elements(self, kernel: KernelText) -> Iterator[None]:
+        """The loop over its points."""
+        if self.width == 1:
+            yield
+            return
+        with kernel.text.block(f"for {self.element} in range({self.width})"):
+            yield
+
+
+def storage_name(dtype: np.dtype) -> str:
+    return dtypes.name(dtypes.storage(dtype))
+
 
 class Staged:
-    """Early loads of `count` chunks."""
+    """Early loads of `count` chunks.  `keep`: those that later passes use, too; `known`: what earlier passes kept."""
 
-    def __init__(self, kernel: KernelText, loads: Sequence[Access], count: int, lane: Var, width: int) -> None:
+    def __init__(
+        self,
+        kernel: KernelText,
+        loads: Sequence[Access],
+        count: int,
+        lane: Var,
+        width: int,
+        keep: Container[Access] = (),
+        known: Mapping[Access, str] = MappingProxyType({}),
+    ) -> None:
         self.kernel, self.text, self.count, self.lane, self.width = kernel, kernel.text, count, lane, width
+        self.arrays = {x: known[x] for x in loads if x in known}
+        loads = [x for x in loads if x not in known]
         self.wide = [x for x in loads if width > 1 and is_wide(x[1], lane, width)]
         # one chunk is computed right after its loads: others than wide ones stay where they are used
-        others = [] if count == 1 else [x for x in loads if x not in self.wide]
-        self.each = [x for x in others if stride_of(x[1], lane) is not ZERO]
-        self.once = [x for x in others if stride_of(x[1], lane) is ZERO]
-        self.elements: dict[Access, str] = {}
+        self.others = [x for x in loads if x not in self.wide and (x in keep or (count > 1 and _moves(x[1])))]
+        self.spread = {x: None for x in (*self.wide, *self.others) if count > 1 or x in keep}
+        """Those that are kept in registers of their own."""
 
-    def declare(self, chunk: str, element: str) -> None:
-        """Registers for what is loaded; an element is read at number `chunk` and place `element`."""
-        spread = f"{chunk}*{self.width} + {element}" if self.width > 1 else chunk
-        for loads, size, at in (
-            (self.wide, self.count * self.width, spread),
-            (self.each, self.count * self.width, spread),
-            (self.once, self.count, chunk),
-        ):
-            for name, offset in loads:
-                if self.count > 1:
-                    self.elements[name, offset] = f"{self._registers(name, size)}[{at}]"
+    def declare(self) -> None:
+        """Registers for what is loaded."""
+        for name, offset in self.spread:
+            size = self.count if self._once(offset) else self.count * self.width
+            storage = storage_name(self.kernel.buffer(name).dtype)
+            self.arrays[name, offset] = self.text.assign("x", f"registers_{storage}({size})")
 
-    def _registers(self, name: str, size: int) -> str:
-        storage = dtypes.name(dtypes.storage(self.kernel.buffer(name).dtype))
-        return self.text.assign("x", f"registers_{storage}({size})")
+    def _once(self, offset: Index) -> bool:
+        """Is it one element for all points of a chunk?"""
+        return stride_of(offset, self.lane) is ZERO
 
-    def load(self, chunk: Chunk, number: str, element: str) -> None:
+    def elements(self, chunk: Chunk) -> dict[Access, str]:
+        """Where the current point of each load is."""
+        return {x: f"{a}[{chunk.number if self._once(x[1]) else chunk.slot}]" for x, a in self.arrays.items()}
+
+    def load(self, chunk: Chunk) -> None:
         """Load one chunk."""
         for name, offset in self.wide:
             at = self.text.index(offset, chunk.names)
             whole = self.text.assign("w", load_text(self.kernel, name, at, self.width))
-            if self.count == 1:
-                self.elements[name, offset] = f"{whole}[{element}]"
+            if (name, offset) not in self.spread:
+                self.arrays[name, offset] = whole
                 continue
-            with self._places(number) as (place, e):
-                self.text.line(f"{self._target(name, offset)}[{place}] = {whole}[{e}]")
-        for name, offset in self.each:
-            with self._places(number) as (place, e):
-                self.text.line(f"{self._target(name, offset)}[{place}] = {self._element(name, offset, chunk, e)}")
-        for name, offset in self.once:
-            self.text.line(f"{self._target(name, offset)}[{number}] = {self._element(name, offset, chunk, '0')}")
+            with chunk.elements(self.kernel):
+                self.text.line(f"{self.arrays[name, offset]}[{chunk.slot}] = {whole}[{chunk.element}]")
+        for name, offset in self.others:
+            target = self.arrays[name, offset]
+            if self._once(offset):
+                self.text.line(f"{target}[{chunk.number}] = {self._element(name, offset, chunk)}")
+                continue
+            with chunk.elements(self.kernel):
+                self.text.line(f"{target}[{chunk.slot}] = {self._element(name, offset, chunk)}")
 
-    def _target(self, name: str, offset: Index) -> str:
-        return self.elements[name, offset].partition("[")[0]
+    def _element(self, name: str, offset: Index, chunk: Chunk) -> str:
+        return self.kernel.element(name, self.text.index(offset, {**chunk.names, self.lane: chunk.at(chunk.element)}))
 
-    @contextmanager
-    def _places(self, number: str) -> Iterator[tuple[str, str]]:
-        """Place in the registers and number of each element of a chunk."""
-        if self.width == 1:
-            yield number, "0"
-            return
-        e = self.text.fresh("e")
-        with self.text.block(f"for {e} in range({self.width})"):
-            yield f"{number}*{self.width} + {e}", e
 
-    def _element(self, name: str, offset: Index, chunk: Chunk, element: str) -> str:
-        names = {**chunk.names, self.lane: chunk.at(element)}
-        return self.kernel.element(name, self.text.index(offset, names))
+def _moves(offset: Index) -> bool:
+    return any(isinstance(a, Var) for a in atoms(offset))
 
 
 def load_text(kernel: KernelText, name: str, offset: str, width: int) -> str:
@@ -129,16 +157,15 @@ class WideStores:
         read_later: set[str] = set()
         for k, loop in reversed(list(enumerate(loops))):
             for j, effect in enumerate(loop.effects):
-                whole = isinstance(effect, Store) and effect.mask is None and width > 1
-                if whole and effect.buffer not in read_later and is_wide(effect.offset, lane, width):
-                    assert isinstance(effect, Store)
-                    if kernel.buffer(effect.buffer).kind != "local":
+                if isinstance(effect, Store) and effect.mask is None and width > 1:
+                    outside = kernel.buffer(effect.buffer).kind != "local" and effect.buffer not in read_later
+                    if outside and is_wide(effect.offset, lane, width):
                         self.effects[k, j] = effect
             read_later |= loop.reads()
 
     def declare(self) -> None:
         for key, effect in sorted(self.effects.items()):
-            storage = dtypes.name(dtypes.storage(self.kernel.buffer(effect.buffer).dtype))
+            storage = storage_name(self.kernel.buffer(effect.buffer).dtype)
             self.targets[key] = self.kernel.text.assign("y", f"registers_{storage}({self.width})")
 
     def keep(self, key: tuple[int, int], body: BodyText, element: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from numstax.cuda_emit import instructions
 from numstax.cuda_emit.pointwise import print_points
+from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.naming import Names, called, heading, joined_name, numbered, scalar_functions
 from numstax.emit.nest import KernelText
@@ -15,7 +16,7 @@ from numstax.hardware import Gpu
 from numstax.ir.loops import Kernel
 from numstax.program import Emitted, Program
 
-_PRINTERS = {"pointwise": print_points}
+_PRINTERS = {"pointwise": print_points, "row": print_rows}
 
 
 def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:

@@ -11,6 +11,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.emit.spelling import spell
+from numstax.emit.text import Text
 from numstax.emit.values import literal, rounded
 from numstax.ir.ops import identity
 
@@ -43,3 +44,32 @@ def start(op: str, dtype: np.dtype) -> str:
 def result(text: str, dtype: np.dtype) -> str:
     """An accumulator as a value of `dtype`."""
     return rounded(text, dtype)
+
+
+def add_compensated(text: Text, total: str, carry: str, value: str) -> None:
+    """total += value, with what rounding loses added to `carry` (when there is one)."""
+    if not carry:
+        text.line(f"{total} = {total} + {value}")
+        return
+    t, z = text.fresh("u"), text.fresh("u")
+    text.line(f"{t} = {total} + {value}")
+    text.line(f"{z} = {t} - {total}")
+    text.line(f"{carry} = {carry} + (({total} - ({t} - {z})) + ({value} - {z}))")
+    text.line(f"{total} = {t}")
+
+
+def better(op: str, dtype: np.dtype, a: str, b: str) -> str:
+    """Does a win over b, which came first?  NaN wins over all but NaN."""
+    sign = ">" if op == "argmax" else "<"
+    if dtypes.kind(dtype) == "b":
+        return f"{a} & (not {b})" if op == "argmax" else f"(not {a}) & {b}"
+    wins = f"{a} {sign} {b}"
+    return f"({wins}) | ({a} != {a}) & ({b} == {b})" if dtypes.kind(dtype) == "f" else wins
+
+
+def takes(op: str, dtype: np.dtype, value: str, best: str, at: str, best_at: str) -> str:
+    """Does a value at `at` win over the best at `best_at`?"""
+    same = f"{value} == {best}"
+    if dtypes.kind(dtype) == "f":
+        same = f"({same}) | ({value} != {value}) & ({best} != {best})"
+    return f"({better(op, dtype, value, best)}) | ({same}) & ({at} < {best_at})"

@@ -48,12 +48,13 @@ class Axis:
 @record
 class Place:
     """Where a local buffer lives: a register (`array` False), or scratch memory; the element of the current
-    vector lane is at ``offset*scale + lane``."""
+    vector lane is at ``offset*scale + lane``.  With `slot` every access is to that element, whatever its offset."""
 
     name: str
     array: bool
     scale: str = ""
     lane: str = ""
+    slot: str = ""
 
 
 class KernelText:
@@ -91,7 +92,9 @@ class KernelText:
             return f"{self.text.buffer(self.buffer(name))}[{offset}]"
         if not place.array:
             return place.name
-        if place.lane:
+        if place.slot:
+            offset = place.slot
+        elif place.lane:
             offset = place.lane if offset == "0" else f"{factor(offset)}*{place.scale} + {place.lane}"
         return f"{place.name}[{offset}]"
 
@@ -159,7 +162,7 @@ class BodyText:
         if instr.op == "load":
             name, offset = access(instr)
             place = self.kernel.places.get(name)
-            if self._changes(name, offset) or (place is not None and place.lane):
+            if self._changes(name, offset) or (place is not None and (place.lane or place.slot)):
                 return self.depth
             depth = max(depth, self._index_depth(offset))
         if instr.op in ("load", "wrap") and not self._runs_below(depth):
@@ -204,7 +207,8 @@ class BodyText:
     def _indices(self) -> Iterator[Index]:
         for instr in self.loop.body:
             if instr.op == "load":
-                yield access(instr)[1]
+                if access(instr) not in self._staged:
+                    yield access(instr)[1]
             elif isinstance(instr.attr, Index):
                 yield instr.attr
         for effect in self.loop.effects:

@@ -146,8 +146,8 @@ def _element(base: Expression, at: Expression, line: int, frame: Frame) -> Any:
         return lanes.load(held, index)
     if isinstance(held, Registers):
         return held.get(lanes, index)
-    if isinstance(held, tuple) and not np.ndim(index):
-        return held[int(index)]
+    if isinstance(held, tuple):
+        return held[int(index)] if not np.ndim(index) else np.choose(index, held, mode="clip")
     raise CompileError(f"line {line}: no element {index} of {type(held).__name__}")
 
 

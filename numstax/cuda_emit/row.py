@@ -1,0 +1,243 @@
+"""Kernels whose loops run along rows: a team of threads for each outer point, and its loops one after another.
+
+In each loop a warp takes `unroll` chunks of 32 threads that lie side by side, and a team one group of such chunks after
+another.  With one group for all loops, what is loaded stays in registers from one loop to the next, and so do local
+rows; otherwise they may stay in shared memory (`Tiling.cache`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from numstax import dtypes
+from numstax.cuda_emit.accesses import Chunk, Staged, early_loads, storage_name
+from numstax.cuda_emit.passes import Pass, Span
+from numstax.cuda_emit.points import count, decode
+from numstax.cuda_emit.reduce import Reduction, reduction
+from numstax.cuda_emit.team import WARP, Team
+from numstax.cuda_emit.text import DeviceText
+from numstax.emit.combine import combine, result, start
+from numstax.emit.nest import BodyText, KernelText, Place
+from numstax.emit.values import cast
+from numstax.ir.index import Index, bounds, divides, product
+from numstax.ir.loops import Accumulate, Effect, Loop, Reduce, Scan, Store
+from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own
+
+
+def print_rows(kernel: KernelText) -> tuple[Index, ...]:
+    """Print a kernel in row form; the number of blocks."""
+    return _Rows(kernel).run()
+
+
+class _Rows:
+    def __init__(self, kernel: KernelText) -> None:
+        tiling = kernel.kernel.tiling
+        assert tiling is not None
+        assert isinstance(kernel.text, DeviceText)
+        self.kernel, self.text, self.tiling = kernel, kernel.text, tiling
+        self.loops = kernel.kernel.loops
+        self.group = tiling.team * tiling.width * tiling.unroll
+        self.team = Team(self.text, tiling.threads, tiling.team)
+        self.kept: dict[tuple[str, Key], str] = {}
+
+    def run(self) -> tuple[Index, ...]:
+        outer, team = self.kernel.kernel.outer, self.team
+        rows = count(outer)
+        number = f"int64(block_x())*{team.count} + int64({team.number})" if team.count > 1 else "int64(block_x())"
+        with ExitStack() as stack:
+            if outer:
+                row = self.text.assign("p", number)
+                if team.count > 1 and divides(team.count, rows) is not True:
+                    stack.enter_context(self.text.block(f"if {row} < {self.kernel.index(rows)}"))
+                names, lines = decode(self.kernel, outer, row)
+                self.kernel.names.update(names)
+                for name, value in lines:
+                    self.text.line(f"{name} = {value}")
+            elif team.count > 1:
+                stack.enter_context(self.text.block(f"if {team.number} == 0"))
+            self._loops()
+        return ((rows + (team.count - 1)) // team.count,)
+
+    def _loops(self) -> None:
+        self._place_locals()
+        waits = exchanges(self.kernel.kernel)
+        self.first = self._first()
+        for k, loop in enumerate(self.loops):
+            if k in waits:
+                self.team.sync()
+            if loop.inner:
+                _RowPass(self, k).run()
+            else:
+                self._once(loop)
+
+    def _first(self) -> str:
+        """The number of this thread's first point in a group."""
+        team, width = self.team, self.tiling.width
+        if team.size == 1:
+            return "0"
+        lane = team.lane
+        if team.warps > 1 and self.tiling.unroll > 1:
+            warp = f"int64({lane} // {WARP})*{WARP * width * self.tiling.unroll}"
+            return self.text.assign("q", f"{warp} + int64({lane} % {WARP})*{width}")
+        return self.text.assign("q", f"int64({lane})*{width}" if width > 1 else f"int64({lane})")
+
+    def groups(self, loop: Loop) -> int | None:
+        """Groups of a loop; None where the number is not known."""
+        most = bounds(count(loop.inner))[1]
+        return None if most is None else -(-most // self.group)
+
+    def _place_locals(self) -> None:
+        for buffer in self.kernel.kernel.buffers:
+            if buffer.kind == "local":
+                if not buffer.shape:
+                    self.kernel.places[buffer.name] = Place(self.text.fresh("r"), array=False)
+                else:
+                    self._place_row(buffer.name)
+
+    def _place_row(self, name: str) -> None:
+        buffer = self.kernel.buffer(name)
+        if self.tiling.cache == "registers" and is_own(self.kernel.kernel, name):
+            size = self.tiling.width * self.tiling.unroll
+            array = self.text.assign("row", f"registers_{storage_name(buffer.dtype)}({size})")
+            self.kernel.places[name] = Place(array, array=True, slot="?")
+            return
+        array = self.text.array("row", buffer.dtype, product(buffer.shape) * self.team.count)
+        if self.team.count > 1:
+            at = f"int64({self.team.number})*{self.kernel.index(product(buffer.shape))}"
+            moved = f"offset_{dtypes.name(buffer.dtype)}({array}, {at})"
+            array = self.text.assign("row", moved)
+        self.kernel.places[name] = Place(array, array=True)
+
+    def _once(self, loop: Loop) -> None:
+        """A loop that runs once: every thread keeps its locals, the first one writes to memory."""
+        if not any(self._is_private(e.buffer) for e in loop.effects):
+            with self.alone(loop.effects[0].buffer):
+                body = BodyText(self.kernel.copy({}), loop, ())
+                body.enter(0)
+                for effect in loop.effects:
+                    assert isinstance(effect, Store | Accumulate)
+                    body.print_write(effect)
+            return
+        body = BodyText(self.kernel, loop, ())
+        body.enter(0)
+        for effect in loop.effects:
+            assert isinstance(effect, Store | Accumulate)
+            with self.alone(effect.buffer):
+                body.print_write(effect)
+
+    @contextmanager
+    def alone(self, buffer: str) -> Iterator[None]:
+        """Inside of what only the first thread does, when the buffer is not private to each."""
+        if self.team.size == 1 or self._is_private(buffer):
+            yield
+            return
+        with self.text.block(f"if {self.team.first}"):
+            yield
+
+    def _is_private(self, buffer: str) -> bool:
+        place = self.kernel.places.get(buffer)
+        return place is not None and not place.array
+
+
+class _RowPass:
+    """One loop with inner variables."""
+
+    def __init__(self, rows: _Rows, number: int) -> None:
+        self.rows, self.number = rows, number
+        self.kernel, self.text, self.team = rows.kernel, rows.text, rows.team
+        self.loop = rows.loops[number]
+        self.groups = rows.groups(self.loop)
+        width = rows.tiling.width
+        self.reductions = {
+            k: reduction(self.kernel, self.loop, e, width, self.groups == 1)
+            for k, e in enumerate(self.loop.effects)
+            if isinstance(e, Reduce)
+        }
+        self.carries = {k: self.text.fresh("c") for k, e in enumerate(self.loop.effects) if isinstance(e, Scan)}
+
+    def run(self) -> None:
+        for r in self.reductions.values():
+            r.begin()
+        for k, carry in self.carries.items():
+            self.text.line(f"{carry} = {self._start(k)}")
+        if self.groups == 1:
+            self._group(self.rows.first)
+        else:
+            group = self.text.fresh("g")
+            total = count(self.loop.inner)
+            step = self.rows.group
+            with self.text.block(f"for {group} in range(0, {self.kernel.index(total)}, {step})"):
+                first = group if self.rows.first == "0" else self.text.assign("q", f"{group} + {self.rows.first}")
+                self._group(first)
+        for r in self.reductions.values():
+            r.end()
+            self._finish(r)
+
+    def _group(self, first: str) -> None:
+        tiling, total = self.rows.tiling, count(self.loop.inner)
+        limit = None if divides(self.rows.group, total) is True else total
+        step = WARP * tiling.width if self.team.size > 1 else tiling.width
+        span = Span(self.loop.inner, tiling.width, tiling.unroll, first, step, limit)
+        staged = self._staged(span)
+        Pass(self.kernel, (self.loop,), span, staged).run(self._handle)
+        self._keep(staged)
+        for r in self.reductions.values():
+            r.end_group()
+
+    def _staged(self, span: Span) -> Staged:
+        """What can be loaded early; with one group, what later loops load again is kept."""
+        loads = early_loads((self.loop,), {b.name: b for b in self.kernel.kernel.buffers})
+        written = self.kernel.kernel.writes()
+        if self.rows.tiling.unroll == 1 and self.team.size == 1:
+            loads = [x for x in loads if x[0] not in written]
+        known, keep = {}, set()
+        if self.rows.tiling.cache == "registers":
+            mine = {canonical(self.loop, offset): (name, offset) for name, offset in loads}
+            later = {
+                (name, canonical(loop, offset))
+                for loop in self.rows.loops[self.number + 1 :]
+                for name, offset in loop.loads()
+            }
+            keep = {x for k, x in mine.items() if (x[0], k) in later and x[0] not in written}
+            known = {x: self.rows.kept[x[0], k] for k, x in mine.items() if (x[0], k) in self.rows.kept}
+        return Staged(self.kernel, loads, span.count, span.variables[-1], span.width, keep, known)
+
+    def _keep(self, staged: Staged) -> None:
+        if self.rows.tiling.cache == "registers":
+            for name, offset in staged.spread:
+                self.rows.kept[name, canonical(self.loop, offset)] = staged.arrays[name, offset]
+
+    def _handle(self, body: BodyText, effect: Effect, chunk: Chunk) -> bool:
+        k = next(k for k, e in enumerate(self.loop.effects) if e is effect)
+        if k in self.reductions:
+            self.reductions[k].update(body, chunk)
+        elif k in self.carries:
+            self._carry(k, body, chunk)
+        return k in self.reductions or k in self.carries
+
+    def _start(self, k: int) -> str:
+        effect = self.loop.effects[k]
+        assert isinstance(effect, Scan)
+        return start(effect.op, effect.dtype)
+
+    def _carry(self, k: int, body: BodyText, chunk: Chunk) -> None:
+        """A running combination, one point after another; it starts anew where the last variable does."""
+        effect, carry = self.loop.effects[k], self.carries[k]
+        assert isinstance(effect, Scan)
+        if len(self.loop.inner) > 1:
+            with self.text.block(f"if {chunk.names[chunk.lane]} == 0"):
+                self.text.line(f"{carry} = {self._start(k)}")
+        value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
+        self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")
+        self.kernel.store(effect.buffer, body.offset(effect.offset), carry)
+
+    def _finish(self, r: Reduction) -> None:
+        """The result of all threads, to where it goes."""
+        self.team.combine(r.states, r.merge)
+        effect = r.effect
+        targets = ((effect.buffer, effect.offset), (effect.value_buffer, effect.value_offset))
+        for (name, offset), value in zip(targets, r.results(), strict=False):
+            if name is not None and offset is not None:
+                with self.rows.alone(name):
+                    self.kernel.store(name, self.kernel.index(offset), result(value, self.kernel.buffer(name).dtype))

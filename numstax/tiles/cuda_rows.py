@@ -1,0 +1,187 @@
+"""Kernels with inner loops on a GPU: who touches what, and the tiling of rows.
+
+`touches` lists the accesses of a loop.  Two accesses are of the *same* element at the same point where the loops have
+the same extents and the offsets agree; a thread meets its own points in every loop alike, so such accesses need no
+synchronisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numstax.hardware import Gpu
+from numstax.ir.handlers import operations
+from numstax.ir.index import (
+    ONE,
+    ZERO,
+    Atom,
+    Index,
+    Ref,
+    Var,
+    as_index,
+    atoms,
+    bounds,
+    hint,
+    less,
+    product,
+    stride_of,
+    substitute,
+)
+from numstax.ir.loops import Accumulate, Buffer, Kernel, Loop, Reduce, Scan, Tiling
+from numstax.ir.overlap import apart
+from numstax.records import record
+from numstax.tiles.cuda_points import CODE, access_width
+
+Key = tuple[object, ...]
+
+
+@record
+class Touch:
+    """One access: `key` None where no other access is known to be of the same element by the same thread."""
+
+    buffer: str
+    key: Key | None
+    offset: Index
+    writes: bool
+
+
+def canonical(loop: Loop, offset: Index) -> Key:
+    """An offset in the terms of the loop's points: equal for equal accesses of loops with equal extents."""
+    extents = tuple(v.extent for v in loop.inner)
+    mapping: dict[Atom, Index] = {v: as_index(Var(f"q{k}", v.extent)) for k, v in enumerate(loop.inner)}
+    return (*extents, substitute(offset, mapping))
+
+
+def _injective(loop: Loop, offset: Index) -> bool:
+    """Do different points touch different elements?  Strides must nest."""
+    if any(isinstance(a, Ref) for a in atoms(offset)):
+        return False
+    strides = [(stride_of(offset, v), v.extent) for v in loop.inner if v.extent is not ONE]
+    if any(s is None or less(ZERO, s) is not True for s, _ in strides):
+        return False
+    reach = ZERO
+    for stride, extent in sorted(strides, key=lambda pair: hint(pair[0] or ZERO)):
+        if stride is None or less(reach, stride) is not True:
+            return False
+        reach = reach + stride * (extent - 1)
+    return True
+
+
+def touches(loop: Loop) -> Iterator[Touch]:
+    def key(offset: Index) -> Key | None:
+        return canonical(loop, offset) if loop.inner and _injective(loop, offset) else None
+
+    for name, offset in loop.loads():
+        yield Touch(name, key(offset), offset, False)
+    for effect in loop.effects:
+        if isinstance(effect, Reduce):
+            yield Touch(effect.buffer, None, effect.offset, True)
+            if effect.value_buffer is not None and effect.value_offset is not None:
+                yield Touch(effect.value_buffer, None, effect.value_offset, True)
+        else:
+            yield Touch(effect.buffer, key(effect.offset), effect.offset, True)
+            if isinstance(effect, Accumulate):
+                yield Touch(effect.buffer, None, effect.offset, False)
+
+
+def is_register(buffer: Buffer) -> bool:
+    return buffer.kind == "local" and not buffer.shape
+
+
+def is_own(kernel: Kernel, name: str) -> bool:
+    """Does every thread touch the elements of its own points only, and those alike in all loops?"""
+    keys = {t.key for loop in kernel.loops for t in touches(loop) if t.buffer == name}
+    return len(keys) == 1 and None not in keys
+
+
+def _shared_touches(kernel: Kernel, loop: Loop) -> list[Touch]:
+    written = kernel.writes()
+    return [t for t in touches(loop) if t.buffer in written and not is_register(kernel.buffer(t.buffer))]
+
+
+def exchanges(kernel: Kernel) -> set[int]:
+    """The loops before which the threads of a team have to wait for each other."""
+    waits: set[int] = set()
+    before: list[Touch] = []
+    for k, loop in enumerate(kernel.loops):
+        mine = _shared_touches(kernel, loop)
+        if any(_meet(a, b) for a in before for b in mine):
+            waits.add(k)
+            before = []
+        before += mine
+    return waits
+
+
+def _meet(a: Touch, b: Touch) -> bool:
+    own = a.key is not None and a.key == b.key
+    return a.buffer == b.buffer and (a.writes or b.writes) and not own
+
+
+def in_order(kernel: Kernel) -> str:
+    """Why the points of a row have to be met one after another; '' where they need not."""
+    for loop in kernel.loops:
+        if loop.inner and any(isinstance(e, Accumulate) for e in loop.effects):
+            return "elements are updated in order"
+        if any(isinstance(e, Scan) for e in loop.effects):
+            return "a running combination"
+        # what runs once for a row is left to one thread, unless all need what it gives
+        shared = loop.inner or any(is_register(kernel.buffer(e.buffer)) for e in loop.effects)
+        if shared and _entangled(kernel, _shared_touches(kernel, loop)):
+            return "points of a row depend on each other"
+    return ""
+
+
+def _entangled(kernel: Kernel, mine: list[Touch]) -> bool:
+    pairs = ((a, b) for a in mine for b in mine if a.writes and a is not b and _meet(a, b))
+    return not all(apart(a.offset, b.offset, kernel.buffer(a.buffer)) for a, b in pairs)
+
+
+# --- tilings ----------------------------------------------------------------------------------------
+
+IN_REGISTERS = 32
+"""Elements of a row that a thread keeps."""
+SERIAL_THREADS = 128
+SHORT = 16
+"""Elements of a row that one thread reads alone, where there are rows enough."""
+
+
+def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
+    """The tiling of a kernel with inner loops in row form."""
+    inner = [loop for loop in kernel.loops if loop.inner]
+    rows = hint(product(v.extent for v in kernel.outer))
+    lengths = [product(v.extent for v in loop.inner) for loop in inner]
+    longest = max(hint(n) for n in lengths)
+    if in_order(kernel) or (longest <= SHORT and rows >= gpu.sms * gpu.warp):
+        return Tiling(form="row", threads=SERIAL_THREADS if kernel.outer else gpu.warp)
+    code = max(operations(loop.body) + len(loop.effects) for loop in inner)
+    width = min(access_width(kernel, (loop,), loop.inner[-1]) for loop in inner)
+    while width > 1 and width * code > CODE:
+        width //= 2
+    most = max(min(IN_REGISTERS // _arrays(kernel), CODE // max(code, 1)), width)
+    team = gpu.warp
+    while team < 1024 and longest > team * most:
+        team *= 2
+    while team < 1024 and rows * team < gpu.sms * gpu.threads_sm // 2 and longest > team * width:
+        team *= 2
+    known = [bounds(n)[1] for n in lengths]
+    chunks = max(-(-n // (team * width)) for n in known if n is not None) if None not in known else None
+    if chunks is not None and chunks * width <= most:
+        unroll, cache = chunks, "registers"
+    else:
+        unroll, cache = max(min(16, most) // width, 1), ""
+    threads = team if team > gpu.warp else 4 * gpu.warp
+    return Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
+
+
+def _arrays(kernel: Kernel) -> int:
+    """Rows that a thread keeps at a time: what is loaded at each point, and local rows."""
+    loads = {
+        (name, canonical(loop, offset))
+        for loop in kernel.loops
+        for name, offset in loop.loads()
+        if any(stride_of(offset, v) is not ZERO for v in loop.inner) and kernel.buffer(name).kind != "local"
+    }
+    own = sum(1 for b in kernel.buffers if b.kind == "local" and b.shape)
+    words = max((b.dtype.itemsize for b in kernel.buffers if b.shape), default=4) // 8 or 1
+    kept = len(loads) + own
+    return max(1, (kept + 1) // 2) * words

@@ -1,0 +1,108 @@
+"""Reductions along rows on a GPU: every operation, dtype and form, with rows that fit no block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from numstax.hardware import GPUS
+from tests.cuda_emit.running import check, programs, simulated, text
+from tests.support import ALL, normal, specials
+
+REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layernorm(x: np.ndarray) -> np.ndarray:
+    d = x - x.mean(-1, keepdims=True)
+    return d / np.sqrt((d * d).mean(-1, keepdims=True) + np.float32(1e-5))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_every_reduction_of_every_dtype(name: str, dtype: np.dtype) -> None:
+    if dtype.kind == "c" and name in ("max", "min", "argmax", "argmin"):
+        pytest.skip("complex numbers are ordered by a library")
+    x = normal((5, 70), dtype)
+    if name == "prod":
+        x = np.where(np.abs(x.astype(np.complex64)) > 1, x.dtype.type(1), x)
+    check(lambda x: getattr(np, name)(x, axis=1), x, ulps=64)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (700, 7), (37, 33), (9, 1000), (2, 4100), (300, 64), (1, 9000), (4, 1028)])
+@pytest.mark.parametrize("function", [softmax, layernorm, lambda x: x.argmax(-1), lambda x: x.sum(-1)])
+def test_rows_of_any_length(function: Callable[..., object], shape: tuple[int, int]) -> None:
+    check(function, normal(shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+def test_first_position_and_nan_win(dtype: object) -> None:
+    x = np.tile(specials(np.dtype(dtype)), (6, 70))
+    for k, value in enumerate((np.nan, 1.0, np.inf, -np.inf, 0.0)):
+        x[k] = value
+    x[4, 900:] = np.nan
+    check(lambda x: (x.argmax(1), x.argmin(1), x.max(1), x.min(1)), x)
+
+
+def test_several_loops_keep_a_row_in_registers() -> None:
+    made = text(layernorm, normal((4096, 1024)))
+    assert made.count("load4_f32(") == 1
+    assert made.count("x0 = registers_f32(") == 1
+
+
+def test_results_of_rows_are_used_along_rows() -> None:
+    def function(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        m = x.max(1)
+        return m, (x - m[:, None]) * y, (y * m[:, None]).sum(1)
+
+    check(function, normal((50, 300)), normal((50, 300)))
+
+
+def test_what_other_threads_wrote_is_waited_for() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        e = np.exp(x)
+        return e[:, ::-1] / e.sum(1, keepdims=True)
+
+    check(function, normal((40, 500)))
+    check(function, normal((2, 5000)))
+
+
+def test_large_sums_are_as_good_as_numpys() -> None:
+    x = (normal((3, 300_000)) + np.float32(100)).astype(np.float32)
+    exact = x.astype(np.float64).sum(1)
+
+    ours = simulated(lambda x: x.sum(1), x)[0][0]
+    assert np.abs(ours - exact).max() <= np.abs(x.sum(1) - exact).max()
+
+
+@pytest.mark.parametrize("axes", [(0, 2), (1, 2), (0, 1), None, 0])
+def test_axes(axes: object) -> None:
+    check(lambda x: (x.sum(axes), x.max(axes), x.argmax() if axes is None else x.std(axes)), normal((6, 10, 40)))
+
+
+def test_running_sums_and_updates_in_order() -> None:
+    check(lambda x: (np.cumsum(x, 1), np.cumprod(x, 0)), normal((30, 50)) / 2)
+
+    def function(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+        out = np.zeros(10, np.float32)
+        np.add.at(out, at, x)
+        return out
+
+    check(function, normal((200,)), np.arange(200) ** 2 % 10)
+
+
+@pytest.mark.parametrize("target", ["A100", "H200", "B200"])
+def test_programs_compile(target: str) -> None:
+    compile_cuda = pytest.importorskip("numstax.runtime.compile_cuda", reason="needs the cuda extra")
+    for function, shape in ((softmax, (4096, 1000)), (layernorm, (64, 32768)), (lambda x: x.argmax(1), (64, 4096))):
+        for made in programs(function, normal(shape), gpu=GPUS[target]):
+            cubin = compile_cuda.compile_program(made)
+            assert cubin.stack == 0
+            assert not cubin.notices
