@@ -30,7 +30,6 @@ from numstax.runtime.simulate_report import Report
 from numstax.runtime.simulate_statements import Code
 
 TOGETHER = 1 << 13
-"""Threads to step together, in whole blocks."""
 _SHARED = re.compile(r"\bshared_(\w+)\(")
 _ALIGNMENT = 128
 _GARBAGE = 0xA5
@@ -43,10 +42,11 @@ def run(
     status: np.ndarray | None = None,
     counters: np.ndarray | None = None,
     fresh: frozenset[str] = frozenset(),
+    together: int = TOGETHER,
     check: bool = True,
 ) -> Report:
     """Run a program: `arguments` match its parameters but for 'status' and 'counters'.  `fresh` : the pointers to
-    memory that nothing was written to yet.
+    memory that nothing was written to yet.  `together` : so many threads step together, in whole blocks.
 
     Raises SimulationError if anything was reported and `check` is on, and CompileError for text that is no kernel code.
     """
@@ -60,7 +60,7 @@ def run(
     bound = [_bound(p, values[p.name], p.name in code.written, p.name in fresh) for p in program.params]
     x, y, z = (_number(g, sizes) for g in (*program.grid, "1", "1")[:3])
     with np.errstate(all="ignore"):
-        _run_grid(program, code, bound, (x, y, z), _number(program.shared, sizes), report)
+        _run_grid(program, code, bound, (x, y, z), _number(program.shared, sizes), together, report)
     if count.any():
         report.add("counters", 0, f"counter {count.argmax()} is {count.max()} at the end")
     if check:
@@ -97,14 +97,20 @@ def _bound(param: Param, value: Any, written: bool, fresh: bool) -> Any:
 
 
 def _run_grid(
-    program: Program, code: Code, arguments: list[Any], grid: tuple[int, int, int], shared: int, report: Report
+    program: Program,
+    code: Code,
+    arguments: list[Any],
+    grid: tuple[int, int, int],
+    shared: int,
+    together: int,
+    report: Report,
 ) -> None:
     blocks = math.prod(grid)
     order = Order(blocks, -(-program.block // LANES) * LANES)
-    together = 1 if code.waits else max(1, TOGETHER // order.threads)
+    step = 1 if code.waits else max(1, together // order.threads)
     granule = min((dtypes.by_name(name).itemsize for name in _SHARED.findall(program.text)), default=1)
-    for first in range(0, blocks, together):
-        lanes = Lanes(report, order, program.block, grid, first, min(together, blocks - first))
+    for first in range(0, blocks, step):
+        lanes = Lanes(report, order, program.block, grid, first, min(step, blocks - first))
         frame = Frame(lanes, code.variables, _shared(shared, lanes, granule))
         code.run(frame, arguments)
 

@@ -34,19 +34,19 @@ SHUFFLE = Instruction(
 )
 ADD = Instruction(
     "atomic_add_u32",
-    "atom.global.add.u32 $0, [$1], $2;",
+    "{ .reg .u64 at; mad.lo.s64 at, $2, 4, $1; atom.global.add.u32 $0, [at], $3; }",
     ("u32",),
-    ("p_u32", "u32"),
+    ("p_u32", "i64", "u32"),
     True,
-    model=lambda lanes, pointer, value: lanes.atomic(pointer, np.int64(0), np.add, value),
+    model=lambda lanes, pointer, offset, value: lanes.atomic(pointer, offset, np.add, value),
 )
 READ = Instruction(
     "read_u32",
-    "ld.relaxed.gpu.u32 $0, [$1];",
+    "{ .reg .u64 at; mad.lo.s64 at, $2, 4, $1; ld.relaxed.gpu.u32 $0, [at]; }",
     ("u32",),
-    ("p_u32",),
+    ("p_u32", "i64"),
     True,
-    model=lambda lanes, pointer: lanes.load(pointer, np.int64(0), weak=False),
+    model=lambda lanes, pointer, offset: lanes.load(pointer, offset, weak=False),
 )
 ROWS = {row.name: row for row in (THREAD, BLOCK, BARRIER, WARP_BARRIER, FENCE, SHUFFLE, ADD, READ)}
 
