@@ -1,7 +1,8 @@
 """The NumPy lane model of intrinsics: what each opcode means, one array element for each lane.
 
 An `Intrinsic` and one array for each parameter enter; the array of results leaves.  This is the reference
-for every binding of the rows to machine code.  `fma` is right to within one rounding of an 80-bit sum.
+for every binding of the rows to machine code.  `fma` is right to within one rounding of an 80-bit sum, or for float32
+of a 64-bit sum.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def _compare(predicate: str, a: Lanes, b: Lanes) -> Lanes:
 
 def _fma(kind: np.dtype, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     """Split both factors so that the partial products are exact in extended precision."""
-    wide = np.longdouble
     if kind == np.float32:
-        return a.astype(wide) * b.astype(wide) + c.astype(wide)
+        return a.astype(np.float64) * b + c
+    wide = np.longdouble
     mask = np.uint64(0xFFFFFFFFF8000000)
     a_hi, b_hi = ((v.view(np.uint64) & mask).view(np.float64) for v in (a, b))
     a1, a0, b1, b0 = (v.astype(wide) for v in (a_hi, a - a_hi, b_hi, b - b_hi))

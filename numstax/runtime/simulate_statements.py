@@ -24,7 +24,7 @@ from numstax.runtime.simulate_values import binary, converted, truth
 
 Statement = Callable[[Frame], None]
 Assign = Callable[[Frame, Any], None]
-MOST_TRIPS = 1 << 16
+MOST_TRIPS = 1 << 12
 """Of a `while` loop: one that runs longer waits for something that does not come."""
 
 
