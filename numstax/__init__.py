@@ -1,4 +1,4 @@
-"""numstax compiles NumPy functions to fused, parallel loops.  Start with `jit`."""
+"""numstax compiles NumPy functions to fused loops and GPU kernels.  Start with `jit`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from numstax.exported import Exported, load
     from numstax.exporting import export
     from numstax.forms import cond, fori_loop, scan, vmap, while_loop
+    from numstax.runtime.arrays import DeviceArray, to_device
     from numstax.trace.declared import Dim
 
 _LATER = {
+    "DeviceArray": "numstax.runtime.arrays",
     "Dim": "numstax.trace.declared",
     "Explanation": "numstax.explanation",
     "Exported": "numstax.exported",
@@ -26,12 +28,14 @@ _LATER = {
     "fori_loop": "numstax.forms",
     "load": "numstax.exported",
     "scan": "numstax.forms",
+    "to_device": "numstax.runtime.arrays",
     "vmap": "numstax.forms",
     "while_loop": "numstax.forms",
 }
 """Names that most programs do not use: their modules are imported at first use, so that `import numstax` is quick."""
 
 __all__ = [
+    "DeviceArray",
     "Dim",
     "Explanation",
     "Exported",
@@ -49,6 +53,7 @@ __all__ = [
     "make_graph",
     "scan",
     "set_num_threads",
+    "to_device",
     "vmap",
     "while_loop",
 ]

@@ -1,6 +1,7 @@
 """Backends: what runs a graph.
 
-A Graph enters; a `Compiled` leaves: a function of the graph's inputs and `sizes`, in order, that gives the results.
+A Graph enters, and whose arrays its inputs are; a `Compiled` leaves: a function of the graph's inputs and `sizes`, in
+order, that gives the results.
 """
 
 from __future__ import annotations
@@ -13,35 +14,52 @@ from numstax.ir.reference import evaluate_graph
 from numstax.knobs import Knobs
 from numstax.pipeline import Region, compile_graph
 from numstax.records import record
+from numstax.runtime.device_host import DeviceHost
 from numstax.runtime.host import Host
-from numstax.runtime.launch import launcher
+from numstax.runtime.launch import Launcher, launcher
+from numstax.runtime.wrapper_device import Exchange
 
 
 @record
 class Compiled:
-    """`source` : the text of `call`, where it was generated."""
+    """`source` : the text of `call`, where it was generated.  `observed` makes the same call again, for an observer of
+    kernels (see `launch.launcher`)."""
 
     region: Region
     call: Callable[..., tuple[object, ...]]
     source: str = ""
+    observed: Callable[[Callable[[str], None]], Launcher] | None = None
 
 
 @record
 class Backend:
     """supports_symbolic_shapes : may a function that asks for sizes be compiled for all of them (10.4)?"""
 
-    compile: Callable[[Graph, Knobs, Host], Compiled]
+    compile: Callable[[Graph, Knobs, Any, Exchange], Compiled]
     supports_symbolic_shapes: bool
 
 
-def _cpu(graph: Graph, knobs: Knobs, host: Host) -> Compiled:
+def _cpu(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled:
     region = compile_graph(graph, knobs)
-    assert region.plan is not None
-    launch = launcher(region.plan, host)
-    return Compiled(region, launch.call, launch.source)
+    plan = region.plan
+    assert plan is not None
+    launch = launcher(plan, host)
+    return Compiled(region, launch.call, launch.source, lambda observe: launcher(plan, host, observe))
 
 
-def _reference(graph: Graph, knobs: Knobs, host: Host) -> Compiled:
+def _gpu(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Compiled:
+    region = compile_graph(graph, knobs, host.device.gpu)
+    plan = region.plan
+    assert plan is not None
+
+    def make(observe: Callable[[str], None] | None = None) -> Launcher:
+        return launcher(plan, host.serving(exchange, plan), observe)
+
+    launch = make()
+    return Compiled(region, launch.call, launch.source, make)
+
+
+def _reference(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled:
     """Runs the graph op by op with NumPy: nothing is compiled."""
     count = len(graph.inputs)
 
@@ -55,4 +73,9 @@ def _reference(graph: Graph, knobs: Knobs, host: Host) -> Compiled:
     return Compiled(Region(graph), call)
 
 
-BACKENDS = {"cpu": Backend(_cpu, True), "reference": Backend(_reference, False)}
+BACKENDS = {
+    "cpu": Backend(_cpu, True),
+    "reference": Backend(_reference, False),
+    "cuda": Backend(_gpu, True),
+    "simulate": Backend(_gpu, True),
+}

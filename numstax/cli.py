@@ -25,6 +25,7 @@ from numstax import hardware, knobs
 from numstax.errors import NumstaxError
 from numstax.explanation import Explanation
 from numstax.runtime.cache import DiskCache
+from numstax.runtime.load import ObjectCode
 
 BENCHES = ("fused", "op", "overhead", "compile_time", "plot")
 _PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-core")
@@ -174,7 +175,7 @@ def make_argument(text: str, seed: int = 0) -> object:
 
 def _cache(options: argparse.Namespace) -> None:
     directory = knobs.from_environ().cache_dir
-    stored = DiskCache(directory)
+    stored: DiskCache[ObjectCode] = DiskCache(directory)
     entries = list(stored.entries())
     if options.action == "clear":
         stored.clear()

@@ -135,6 +135,14 @@ class CompileError(NumstaxError, RuntimeError):
     """The generated source did not compile: a bug in numstax."""
 
 
+class DeviceError(NumstaxError, RuntimeError):
+    """A GPU that cannot be used: no driver, too old, or the driver reports a failure."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """The GPU has too little memory left."""
+
+
 class KnobError(NumstaxError, ValueError):
     """A NUMSTAX_ environment variable that does not exist, or with a value that cannot be understood."""
 

@@ -16,11 +16,10 @@ from typing import Any
 
 from numstax.ir.handlers import bytes_moved, bytes_needed
 from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Refusal, Schedule, unit_name
-from numstax.jit import Artifact, Jitted, jit, process
+from numstax.jit import Artifact, Jitted, jit
 from numstax.picture import draw, nbytes_text
 from numstax.program import Emitted
 from numstax.records import record
-from numstax.runtime.launch import launcher
 
 RUNS = 5
 
@@ -104,10 +103,9 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 
 def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:
     """(name, median seconds) of each kernel and extern call, in order of execution."""
-    assert artifact.region is not None
-    assert artifact.region.plan is not None
+    assert artifact.observed is not None
     marks: list[tuple[str, float]] = []
-    observed = launcher(artifact.region.plan, process()[1], lambda name: marks.append((name, time.perf_counter())))
+    observed = artifact.observed(lambda name: marks.append((name, time.perf_counter())))
     run = artifact.guard.enter(f"call({artifact.arguments})", call=observed.call)
     times: list[list[float]] = []
     for _ in range(RUNS):

@@ -11,14 +11,17 @@ import copy
 import dataclasses
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from numstax import dtypes
+from numstax.errors import UnsupportedArgumentError
 from numstax.ir.graph import InputSpec
+from numstax.runtime.interop import Family, family_of, seen
 from numstax.size_guards import size_conditions
+from numstax.trace.declared import axis_order
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket, is_generator
 
@@ -46,7 +49,26 @@ def key_of(value: Any, static: bool = False, dynamic: bool = False) -> object:
         return kind, *((k, key_of(v, dynamic=dynamic)) for k, v in value.items())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return kind, *(key_of(getattr(value, f.name), dynamic=dynamic) for f in dataclasses.fields(value))
-    return static_key(value)
+    family = family_of(value)
+    if family is None:
+        return static_key(value)
+    tests = family.kind(value) if dynamic else (*family.kind(value), *family.layout(value))
+    return kind, *(want for _, _, want in tests)
+
+
+def device_arrays(value: Any) -> Iterator[tuple[Family, Any]]:
+    """The arrays on a GPU among arguments, each with its family."""
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from device_arrays(item)
+    elif isinstance(value, dict):
+        yield from device_arrays(list(value.values()))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from device_arrays([getattr(value, f.name) for f in dataclasses.fields(value)])
+    else:
+        family = family_of(value)
+        if family is not None:
+            yield family, value
 
 
 def static_key(value: object) -> object:
@@ -81,11 +103,32 @@ def plain_copy(array: np.ndarray) -> np.ndarray:
     return np.array(array, array.dtype.newbyteorder("="), order="C", subok=False)
 
 
+def dense(array: np.ndarray, dynamic: bool) -> np.ndarray:
+    """What a GPU is given for an array of the host: without gaps; the order of axes stays, unless sizes are symbols."""
+    order = range(array.ndim) if dynamic else axis_order(array.shape, array.strides)
+    outer_first = array.transpose(*order)
+    made = np.asarray(outer_first, array.dtype.newbyteorder("="), order="C")
+    if not made.flags.aligned:
+        made = made.copy()
+    if made is outer_first:
+        return array
+    made.flags.writeable = array.flags.writeable
+    return made.transpose(*np.argsort(order))
+
+
+def blank(layout: np.ndarray) -> np.ndarray:
+    """Zeros on the host, laid out like memory of a GPU: what a trace is given for such an array."""
+    ends = [(n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True)] if layout.size else []
+    memory = np.zeros(sum(map(abs, ends)) + layout.itemsize, np.uint8)
+    return np.ndarray(layout.shape, layout.dtype, memory, -sum(e for e in ends if e < 0), layout.strides)
+
+
 class Guard:
     """Conditions and leaves of one call, collected from its arguments.
 
     `static` : positions and keywords whose values are static whatever their type.
     `dynamic` : conditions on sizes, strides and integers come after tracing, from `add_sizes`.
+    `on_gpu` : arrays of the host are copied to a GPU before the compiled code reads them.
     """
 
     def __init__(
@@ -94,14 +137,19 @@ class Guard:
         kwargs: Mapping[str, object],
         static: frozenset[int | str] = frozenset(),
         dynamic: bool = False,
+        on_gpu: bool = False,
     ) -> None:
         self.conditions: list[str] = []
         self.leaves: list[str] = []
         self.integers: list[str] = []
         """Where the integers of a dynamic call are."""
-        self.dynamic = dynamic
+        self.dynamic, self.on_gpu = dynamic, on_gpu
         self.odd: set[str] = set()
         """The leaves that are copies."""
+        self.uploaded: set[str] = set()
+        """The leaves that are copied to a GPU."""
+        self.families: dict[str, Family] = {}
+        """The leaves that are on a GPU already."""
         self.kept: list[object] = []
         """Static objects: while they live, no other has their identity."""
         self.names: dict[str, object] = {
@@ -109,6 +157,7 @@ class Guard:
             "static_key": static_key,
             "plain_copy": plain_copy,
             "Ticket": Ticket,
+            "seen": seen,
         }
         self._call = f"len(args) == {len(args)} and " + (
             f"kwargs.keys() == {set(kwargs)!r}" if kwargs else "not kwargs"
@@ -156,18 +205,30 @@ class Guard:
                 item = self._take(f"{path}.{field.name}", getattr(value, field.name))
                 object.__setattr__(made, field.name, item)
             return made
-        return self._static(path, value)
+        family = family_of(value)
+        return self._static(path, value) if family is None else self._device_array(path, value, family)
+
+    def _device_array(self, path: str, value: Any, family: Family) -> Any:
+        self._type(path, type(value))
+        tests = family.kind(value) if self.dynamic else (*family.kind(value), *family.layout(value))
+        for text, relation, want in tests:
+            self.conditions.append(f"{text.format(path)} {relation} {self._name(want)}")
+        self.families[path] = family
+        return self._leaf(path, blank(family.seen(value)))
 
     def _array(self, path: str, array: np.ndarray) -> Any:
         self._type(path, type(array))
         self.conditions.append(f"{path}.dtype {'is' if _is_singleton(array.dtype) else '=='} {self._name(array.dtype)}")
-        if self.dynamic:
+        if self.dynamic and not self.on_gpu:
             self.names["is_odd"] = is_odd
             if is_odd(array):
                 self.conditions.append(f"is_odd({path})")
-        else:
+        elif not self.dynamic:
             self.conditions.append(f"{path}.shape == {array.shape}")
             self.conditions.append(f"{path}.strides == {array.strides}")
+        if self.on_gpu and type(array) in (np.ndarray, np.memmap):
+            self.uploaded.add(path)
+            return self._leaf(path, dense(array.view(np.ndarray), self.dynamic))
         if dtypes.is_supported(array.dtype.newbyteorder("=")) and is_odd(array):
             self.odd.add(f"plain_copy({path})")
             self.conditions.append(f"{path}.flags.aligned is {array.flags.aligned}")
@@ -199,7 +260,7 @@ class Guard:
 
     def _name(self, value: object) -> str:
         """A name for `value` in the guard's namespace, or its literal."""
-        if type(value) in (int, str):
+        if type(value) in (int, str, bool) or (type(value) is tuple and all(type(n) is int for n in value)):
             return repr(value)
         base = value.__name__ if isinstance(value, type) else str(value) if isinstance(value, np.dtype) else "c"
         base = base if base.isidentifier() and not re.fullmatch(r"([densqu]|stride)\d+", base) else "c"
@@ -218,8 +279,11 @@ class Guard:
     def add_sizes(self, inputs: Sequence[tuple[str, InputSpec]], shapes: ShapeEnvironment) -> list[str]:
         """Conditions on the sizes of the leaves, given with their specs; leaves the symbols that these bind."""
         arrays = [(path, spec) for path, spec in inputs if spec.kind == "array" and path in self.leaves]
+        shown = {path: f"v{k}" for k, (path, _) in enumerate(arrays) if path in self.families}
+        self.conditions += [f"({name} := seen({path})) is not None" for path, name in shown.items()]
+        arrays = [(shown.get(path, path), spec) for path, spec in arrays]
         integers = zip(self.integers, map(shapes.resolve, shapes.integers), strict=True)
-        conditions, symbols = size_conditions(arrays, integers, shapes.guards(), self.odd)
+        conditions, symbols = size_conditions(arrays, integers, shapes.guards(), self.odd | self.uploaded)
         self.conditions += conditions
         return symbols
 
@@ -229,11 +293,21 @@ class Guard:
         written = set(written)
         pairs = []
         self.names["shares"] = np.may_share_memory
+        memory = [f"seen({path})" if path in self.families else path for path in inputs]
+        arrays = list(arrays)
         for p in sorted(written):
-            self.conditions.append(f"{inputs[p]}.flags.writeable")
+            family = self.families.get(inputs[p])
+            if family is None:
+                self.conditions.append(f"{inputs[p]}.flags.writeable")
+            elif not family.writeable:
+                raise UnsupportedArgumentError(f"{inputs[p]} is written to; arrays taken through {family.name} are not")
             others = (q for q in arrays if q != p and (q not in written or p < q))
-            pairs += [f"shares({inputs[p]}, {inputs[q]})" for q in others]
+            pairs += [f"shares({memory[p]}, {memory[q]})" for q in others if self._near(inputs[p], inputs[q])]
         return " or ".join(pairs)
+
+    def _near(self, one: str, other: str) -> bool:
+        """Are both arrays on a GPU, or both on the host?  Others share no memory."""
+        return (one in self.families) == (other in self.families)
 
     # --- the function -------------------------------------------------------------------------------
 

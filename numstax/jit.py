@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from numstax.errors import (
     ArgumentCountError,
     AxisError,
     CastError,
+    DeviceError,
     EmptyReductionError,
     NumstaxError,
     NumstaxWarning,
@@ -37,13 +39,16 @@ from numstax.errors import (
     UnsupportedDtypeError,
     VerifyError,
 )
-from numstax.guards import MISS, Guard, key_of, searcher
+from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
 from numstax.ir.graph import Graph
 from numstax.knobs import Knobs, from_environ
 from numstax.pipeline import Region, display
+from numstax.places import Place, exchange_of, place_of
 from numstax.records import record
+from numstax.runtime.arrays import to_device
 from numstax.runtime.host import Host
-from numstax.runtime.launch import CannotRunError
+from numstax.runtime.interop import OWN
+from numstax.runtime.launch import CannotRunError, Launcher
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket
 from numstax.trace.recorder import contains_traced
@@ -62,6 +67,7 @@ class Artifact:
     enter : (args, kwargs) -> result, or MISS when the guard does not hold.
     arguments : the arguments of the compiled code, as an expression in the guard's names.
     reason : why calls like this one run as plain NumPy; '' when they are compiled.
+    observed : makes the compiled code once more, for an observer.
     """
 
     guard: Guard
@@ -70,6 +76,7 @@ class Artifact:
     arguments: str = ""
     source: str = ""
     reason: str = ""
+    observed: Callable[[Callable[[str], None]], Launcher] | None = None
 
     def __str__(self) -> str:
         what = f"plain NumPy: {self.reason}" if self.reason else "compiled"
@@ -86,6 +93,7 @@ class Jitted:
         strict: bool | None = None,
         static_argnames: Iterable[str] = (),
         backend: str | None = None,
+        device: str | None = None,
         dynamic: bool | str = False,
         fullgraph: bool = False,
     ) -> None:
@@ -94,7 +102,7 @@ class Jitted:
         self.__wrapped__ = function
         self.compile_count = 0
         """Specialisations traced and compiled so far."""
-        self._strict, self._backend, self._fullgraph = strict, backend, fullgraph
+        self._strict, self._backend, self._device, self._fullgraph = strict, backend, device, fullgraph
         self._mode = "symbolic" if dynamic is True else dynamic or ""
         self._signature = inspect.signature(function)
         self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
@@ -117,14 +125,20 @@ class Jitted:
         try:
             result = self._last(args, kwargs)
             return self._dispatch(args, kwargs) if result is MISS else result
-        except CannotRunError:
-            return self.__wrapped__(*args, **kwargs)
+        except CannotRunError as error:
+            return self._plain(args, kwargs, str(error))
 
     def __repr__(self) -> str:
         return f"<numstax.jit of {self.__name__}>"
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def _plain(self, args: tuple, kwargs: dict, reason: str = "two arguments share memory, and one is written") -> Any:
+        """Run this call with NumPy.  Raises DeviceError for arrays on a GPU."""
+        if any(True for _ in device_arrays((args, kwargs))):
+            raise DeviceError(f"{self.__name__} cannot run on these arrays: {reason}", remedy="copy them first")
+        return self.__wrapped__(*args, **kwargs)
 
     # --- choosing an artifact -----------------------------------------------------------------------
 
@@ -150,13 +164,16 @@ class Jitted:
 
     def _first_call(self, key: object, args: tuple, kwargs: dict) -> Any:
         """Make an artifact for this call and run it."""
-        guard = Guard(args, kwargs, self._static, bool(self._mode))
+        there = {family.device(array) for family, array in device_arrays((args, kwargs))}
+        knobs, host = process()
+        place = place_of(there, self._device, self._backend, knobs, host)
+        guard = Guard(args, kwargs, self._static, bool(self._mode), place.on_gpu)
         try:
             self._check_limits()
-            artifact = self._compile(guard, self._mode)
+            artifact = self._compile(guard, self._mode, place)
             if artifact is None:
-                guard = Guard(args, kwargs, self._static)
-                artifact = self._compile(guard, "")
+                guard = Guard(args, kwargs, self._static, False, place.on_gpu)
+                artifact = self._compile(guard, "", place)
             assert artifact is not None
         except USER_MISTAKES:
             raise
@@ -188,6 +205,8 @@ class Jitted:
 
     def _run_plain(self, guard: Guard, key: object, args: tuple, kwargs: dict, error: Exception) -> Any:
         """Run this call with NumPy, and later ones like it; say why, once for each reason."""
+        if guard.families:
+            raise error
         # first, so that an exception that NumPy raises as well reaches the user as NumPy's
         result = self.__wrapped__(*args, **kwargs)
         reason = str(error) if isinstance(error, NumstaxError) else f"{type(error).__name__}: {error}"
@@ -200,10 +219,9 @@ class Jitted:
 
     # --- making an artifact -------------------------------------------------------------------------
 
-    def _compile(self, guard: Guard, mode: str) -> Artifact | None:
+    def _compile(self, guard: Guard, mode: str, place: Place) -> Artifact | None:
         """None when the sizes are not to be symbols: the function asks for them, and the backend needs numbers."""
-        knobs, host = process()
-        backend = BACKENDS[self._backend or knobs.backend]
+        knobs, backend = process()[0], BACKENDS[place.backend]
         shapes = ShapeEnvironment(mode)
         start = time.perf_counter()
         traced = trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names, shapes=shapes)
@@ -211,7 +229,7 @@ class Jitted:
         if mode and shapes.was_read and not backend.supports_symbolic_shapes:
             return None
         graph = traced.graph
-        inputs = _inputs(traced, guard)
+        inputs = _inputs(traced, guard, place)
         if mode:
             symbols = guard.add_sizes(list(zip(inputs, graph.inputs, strict=True)), shapes)
             graph = replace(graph, sizes=tuple(symbols))
@@ -221,15 +239,15 @@ class Jitted:
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
             guard.require("outside_unchanged()", outside_unchanged=traced.holds)
-        compiled = backend.compile(graph, knobs, host)
+        compiled = backend.compile(graph, knobs, place.host, exchange_of(graph, inputs, guard.leaves, guard.families))
         self.compile_count += 1
         arguments = ", ".join((*inputs, *graph.sizes))
         run = f"unflatten(call({arguments}))"
         if overlap:
-            run = f"plain(*args, **kwargs) if {overlap} else {run}"
+            run = f"plain(args, kwargs) if {overlap} else {run}"
         call = rewinding(compiled.call) if traced.draws else compiled.call
-        enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self.__wrapped__)
-        artifact = Artifact(guard, enter, compiled.region, arguments, compiled.source)
+        enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self._plain)
+        artifact = Artifact(guard, enter, compiled.region, arguments, compiled.source, observed=compiled.observed)
         self._log_compile(artifact, seconds, time.perf_counter() - start)
         return artifact
 
@@ -272,6 +290,7 @@ USER_MISTAKES = (
     ArgumentCountError,
     AxisError,
     CastError,
+    DeviceError,
     EmptyReductionError,
     OutOfBoundsError,
     ReadOnlyError,
@@ -318,7 +337,7 @@ def get_num_threads() -> int:
     return process()[1].workers.limit
 
 
-def _inputs(traced: Traced, guard: Guard) -> list[str]:
+def _inputs(traced: Traced, guard: Guard, place: Place) -> list[str]:
     """The inputs of the graph as expressions: leaves of the arguments, constants, and captured arrays read anew."""
     leaves = iter(guard.leaves)
     inputs = []
@@ -326,6 +345,9 @@ def _inputs(traced: Traced, guard: Guard) -> list[str]:
         if k in traced.constants:
             inputs.append(f"constant{k}")
             guard.names[inputs[-1]] = traced.constants[k]
+            if place.backend == "cuda":
+                guard.names[inputs[-1]] = to_device(traced.constants[k], place.host.device.number)
+                guard.families[inputs[-1]] = OWN
         elif k in traced.captured:
             inputs.append(f"captured{k}()")
             guard.names[f"captured{k}"] = traced.captured[k]
@@ -357,6 +379,7 @@ def jit(
     strict: bool | None = ...,
     static_argnames: str | Iterable[str] = ...,
     backend: str | None = ...,
+    device: str | None = ...,
     dynamic: bool | str = ...,
     fullgraph: bool = ...,
 ) -> Jitted: ...
@@ -366,6 +389,7 @@ def jit(
     strict: bool | None = ...,
     static_argnames: str | Iterable[str] = ...,
     backend: str | None = ...,
+    device: str | None = ...,
     dynamic: bool | str = ...,
     fullgraph: bool = ...,
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
@@ -375,6 +399,7 @@ def jit(
     strict: bool | None = None,
     static_argnames: str | Iterable[str] = (),
     backend: str | None = None,
+    device: str | None = None,
     dynamic: bool | str = False,
     fullgraph: bool = False,
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
@@ -382,10 +407,14 @@ def jit(
 
     Parameters
     ----------
-    function : takes and returns NumPy arrays, scalars, and tuples, lists, dicts and dataclasses of them.
+    function : takes and returns arrays, scalars, and tuples, lists, dicts and dataclasses of them.
     strict : raise where a call would otherwise run as plain NumPy with a warning (default: NUMSTAX_STRICT).
     static_argnames : parameters whose values are part of the specialisation, whatever their type.
-    backend : 'cpu', or 'reference' to run the graph with NumPy, op by op (default: NUMSTAX_BACKEND).
+    backend : 'cpu' to compile; 'reference' to run the graph with NumPy, op by op; 'simulate' to run kernels for a GPU
+        in an interpreter (default: NUMSTAX_BACKEND).
+    device : 'cpu', or 'cuda' or 'cuda:1' to run on a GPU, where arrays of NumPy are copied to and results are copied
+        from.  By default calls run where their arrays are: those of CuPy, torch, JAX and others that speak DLPack or
+        ``__cuda_array_interface__`` stay on their GPU, and results are arrays of the same library.
     dynamic : True: one specialisation for all sizes and integers that its guards admit; 'bucket': for sizes between
         two powers of two.  False: one for each shape.
     fullgraph : raise SpecialisationLimitError where a specialisation would not be kept for later calls.
@@ -396,12 +425,20 @@ def jit(
     UnsupportedDtypeError, UnsupportedArrayError or UnsupportedArgumentError for arguments that are refused; ShapeError,
     CastError and the like where NumPy raises; and TraceError, under `strict`, for what cannot be traced.
     """
-    if backend not in (None, *BACKENDS):
-        raise ValueError(f"backend must be 'cpu' or 'reference', got {backend!r}")
+    if backend not in (None, "cpu", "reference", "simulate"):
+        raise ValueError(f"backend must be 'cpu', 'reference' or 'simulate', got {backend!r}")
+    if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:' and a number, got {device!r}")
     if dynamic not in (False, True, "bucket"):
         raise ValueError(f"dynamic must be False, True or 'bucket', got {dynamic!r}")
     wrap = functools.partial(
-        Jitted, strict=strict, static_argnames=static_argnames, backend=backend, dynamic=dynamic, fullgraph=fullgraph
+        Jitted,
+        strict=strict,
+        static_argnames=static_argnames,
+        backend=backend,
+        device=device,
+        dynamic=dynamic,
+        fullgraph=fullgraph,
     )
     return wrap if function is None else wrap(function)
 

@@ -56,8 +56,8 @@ def _directory(text: str) -> Path:
 
 
 def _backend(text: str) -> str:
-    """cpu or reference"""
-    if text not in ("cpu", "reference"):
+    """cpu, reference or simulate"""
+    if text not in ("cpu", "reference", "simulate"):
         raise ValueError
     return text
 
@@ -90,7 +90,12 @@ class Knobs:
         _whole(0), "vector operations below which one thread does it all; waking another takes 30 us", default=1 << 17
     )
     pool_bytes: int = _knob(_whole(0), "bytes of released array memory kept for reuse", default=1 << 30)
-    backend: str = _knob(_backend, "cpu: compile; reference: NumPy op by op", changes_code=True, default="cpu")
+    backend: str = _knob(
+        _backend,
+        "cpu: compile; reference: NumPy op by op; simulate: GPU kernels in an interpreter",
+        changes_code=True,
+        default="cpu",
+    )
 
     def code_key(self) -> tuple[tuple[str, object], ...]:
         """The settings that compiled code depends on."""

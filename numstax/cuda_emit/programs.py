@@ -30,7 +30,7 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
     grid = _PRINTERS[kernel.tiling.form](KernelText(text, kernel))
     name = joined_name([kernel.name])
     # sizes named only by the launch formula are parameters too
-    blocks, shared = tuple(text.index(n) for n in grid), text.index(text.shared)
+    blocks, shared = tuple(map(text.formula, grid)), text.formula(text.shared)
     params = tuple(text.params.values())
     source = f"def {name}({', '.join(p.name for p in params)}):\n{text.body()}\n"
     machine = (instructions.find(called_name) for called_name in called(source))

@@ -24,6 +24,7 @@ class DeviceText(Text):
     def __init__(self, written: frozenset[str]) -> None:
         super().__init__(written)
         self.shared = ZERO
+        self.for_host = False
 
     def array(self, prefix: str, dtype: np.dtype, count: IndexLike) -> str:
         """A pointer to `count` elements of the block's shared memory, as `dtype` stores them."""
@@ -32,8 +33,15 @@ class DeviceText(Text):
         self.shared = self.shared + (nbytes + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
         return name
 
+    def formula(self, index: Index) -> str:
+        """An Index as the host computes it, for the launch."""
+        self.for_host = True
+        text = self.index(index)
+        self.for_host = False
+        return text
+
     def _atom(self, atom: Atom, names: Mapping[Atom, str]) -> str:
-        if atom not in names and isinstance(atom, Quotient | Remainder):
+        if not self.for_host and atom not in names and isinstance(atom, Quotient | Remainder):
             low, high = bounds(atom.value)
             if low is not None and low >= 0:
                 make = self.quotient if isinstance(atom, Quotient) else self.rest

@@ -1,9 +1,10 @@
 """The disk cache of compiled programs, addressed by content.
 
-A Program enters; object code leaves, compiled only when neither this process nor the directory has it.  The
-key covers everything the code depends on: text without comments, parameters, intrinsics, versions, the
-processor, and the knobs that change code.  An entry is two files: ``<name>-<key>.o`` (a JSON line with symbol,
-externals and checksum, then the object) and ``<name>-<key>.py`` (the readable source).  Files appear by
+A Program enters; its machine code leaves (`ObjectCode` for the CPU, `Cubin` for a GPU), compiled only when neither
+this process nor the directory has it.  The key covers everything the code depends on: text without comments,
+parameters, intrinsics, versions, the processor, and the knobs that change code.  An entry is two files:
+``<name>-<key>.o`` (a JSON line with checksum and what else is known of the code, then the code) and
+``<name>-<key>.py`` (the readable source).  Files appear by
 renaming, so processes can share a directory; a damaged file counts as absent, and a directory that cannot be
 used costs one warning and nothing else.
 """
@@ -12,24 +13,30 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
 import json
 import os
 import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from numstax.errors import NumstaxWarning
-from numstax.program import Intrinsic, Param, Program
+from numstax.program import Instruction, Intrinsic, Param, Program
 from numstax.records import record
+from numstax.runtime.cubin import Cubin
 from numstax.runtime.load import ObjectCode, processor
 
-FORMAT = "2"
+Code = TypeVar("Code", bound=ObjectCode | Cubin)
+
+FORMAT = "3"
 """Goes up when the layout of the files or the calling convention of entries changes."""
 
 _COMMENT = re.compile(r"\s*#.*")
@@ -44,11 +51,16 @@ class Entry:
     path: Path
 
 
-class DiskCache:
-    """Object code by content key, in `directory` (None: nowhere)."""
+class DiskCache(Generic[Code]):
+    """Code of one `kind` by content key, in `directory` (None: nowhere)."""
 
-    def __init__(self, directory: Path | None, settings: tuple[tuple[str, object], ...] = ()) -> None:
-        self.directory = directory
+    def __init__(
+        self,
+        directory: Path | None,
+        settings: tuple[tuple[str, object], ...] = (),
+        kind: Any = ObjectCode,
+    ) -> None:
+        self.directory, self.kind = directory, kind
         self._settings = repr(settings)
         self._warned = False
 
@@ -58,31 +70,37 @@ class DiskCache:
             FORMAT,
             _COMMENT.sub("", program.text),
             program.target,
+            str(program.block),
             program.entry,
             _kinds(program.params),
             *map(_intrinsic_text, program.intrinsics),
             *(f"{s.name} {_kinds(s.params)}" for s in program.calls),
-            *_surroundings(),
+            *(_gpu_surroundings() if self.kind is Cubin else _surroundings()),
             self._settings,
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
-    def get(self, program: Program, key: str, compile_program: Callable[[Program], ObjectCode]) -> ObjectCode:
+    def get(self, program: Program, key: str, compile_program: Callable[[Program], Code]) -> Code:
         """The code of `program`, read from the directory or compiled and written there."""
-        path = None if self.directory is None else self.directory / f"{program.name}-{key}.o"
-        found = None if path is None else self._read(path)
+        found = self.read(program, key)
         if found is None:
             found = compile_program(program)
-            if path is not None:
-                self._write(path, found, program)
+            self.write(program, key, found)
         return found
 
-    def _read(self, path: Path) -> ObjectCode | None:
+    def _path(self, program: Program, key: str) -> Path | None:
+        return None if self.directory is None else self.directory / f"{program.name}-{key}.o"
+
+    def read(self, program: Program, key: str) -> Code | None:
+        """The code of `program` if the directory has it."""
+        path = self._path(program, key)
+        if path is None:
+            return None
         try:
             head, _, code = path.read_bytes().partition(b"\n")
-            fields = json.loads(head)
-            if fields["sha256"] == hashlib.sha256(code).hexdigest():
-                return ObjectCode(code, fields["symbol"], tuple(fields["externals"]))
+            facts = json.loads(head)
+            if facts.pop("sha256") == hashlib.sha256(code).hexdigest():
+                return self.kind(code, **{k: tuple(v) if type(v) is list else v for k, v in facts.items()})  # type: ignore[no-any-return]
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -91,16 +109,17 @@ class DiskCache:
             pass  # damaged: compile again and replace it
         return None
 
-    def _write(self, path: Path, compiled: ObjectCode, program: Program) -> None:
-        fields = {
-            "symbol": compiled.symbol,
-            "externals": compiled.externals,
-            "sha256": hashlib.sha256(compiled.code).hexdigest(),
-        }
+    def write(self, program: Program, key: str, compiled: Code) -> None:
+        """Keep the code of `program`."""
+        path = self._path(program, key)
+        if path is None:
+            return
+        facts = {f.name: getattr(compiled, f.name) for f in fields(compiled) if f.name != "code"}
+        facts["sha256"] = hashlib.sha256(compiled.code).hexdigest()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _replace(path.with_suffix(".py"), program.text.encode())
-            _replace(path, json.dumps(fields).encode() + b"\n" + compiled.code)
+            _replace(path, json.dumps(facts).encode() + b"\n" + compiled.code)
         except OSError as error:
             self._warn(error)
 
@@ -157,18 +176,36 @@ def _kinds(params: tuple[Param, ...]) -> str:
 
 
 @cache
-def _intrinsic_text(intrinsic: Intrinsic) -> str:
-    return repr((intrinsic.name, intrinsic.params, intrinsic.result, intrinsic.code))
+def _intrinsic_text(row: Intrinsic | Instruction) -> str:
+    if isinstance(row, Intrinsic):
+        return repr((row.name, row.params, row.result, row.code))
+    return repr(row)
 
 
 @cache
 def _surroundings() -> tuple[str, ...]:
     """The compiler, its version and ours, and the processor.  Importing Numba to ask would take 0.3 s."""
-    spec = find_spec("numba")
-    numba = Path(spec.origin).with_name("_version.py").read_text() if spec and spec.origin else ""
-    return (
-        Path(__file__).with_name("compile_cpu.py").read_text(),
-        numba,
-        np.__version__,
-        *processor(),
-    )
+    return (_text_beside("compile_cpu.py"), _version_file("numba"), np.__version__, *processor())
+
+
+@cache
+def _gpu_surroundings() -> tuple[str, ...]:
+    """The compiler, and its version and ours; the processor is the program's target."""
+    return (_text_beside("compile_cuda.py"), *map(_version_of, ("numba-cuda", "nvidia-nvjitlink", "nvidia-nvvm")))
+
+
+def _text_beside(name: str) -> str:
+    return Path(__file__).with_name(name).read_text()
+
+
+def _version_file(package: str) -> str:
+    spec = find_spec(package)
+    return Path(spec.origin).with_name("_version.py").read_text() if spec and spec.origin else ""
+
+
+def _version_of(package: str) -> str:
+    """The installed version, '' where there is none."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -40,26 +40,13 @@ from numba.cuda.typing import signature
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.program import Instruction, Intrinsic, Param, Program
-from numstax.records import record
+from numstax.runtime.cubin import Cubin
 from numstax.runtime.expand import TYPED_NAMES, Codegen, compile_error, expand, expanding
 
 Type = Any
 """A type of Numba's."""
 _lock = threading.Lock()
 """numba-cuda's compiler is not safe under threads."""
-
-
-@record
-class Cubin:
-    """code : the ELF image; symbol : its entry; registers a thread, shared (static) bytes a block, stack : bytes of
-    local memory a thread (spills and arrays that did not fit in registers); notices : what ptxas remarked."""
-
-    code: bytes
-    symbol: str
-    registers: int
-    shared: int
-    stack: int
-    notices: tuple[str, ...] = ()
 
 
 def compile_program(program: Program) -> Cubin:

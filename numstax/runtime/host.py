@@ -14,12 +14,13 @@ from functools import cache
 
 from numstax.hardware import host as this_machine
 from numstax.knobs import Knobs
-from numstax.program import Program
+from numstax.program import Plan, Program
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.dispatch import load_dispatch
-from numstax.runtime.load import Entry, ObjectCode, address_in, load
+from numstax.runtime.load import RETURN_SLOTS, Entry, ObjectCode, address_in, load
 from numstax.runtime.memory import Pool
-from numstax.runtime.threads import Workers
+from numstax.runtime.threads import Workers, scratch_address
+from numstax.runtime.wrapper_cpu import CpuStyle
 
 
 @dataclass(slots=True)
@@ -33,15 +34,30 @@ class Counts:
 
 class Host:
     def __init__(self, knobs: Knobs) -> None:
-        self.parallel_threshold = knobs.parallel_threshold
+        self.style = CpuStyle(knobs.parallel_threshold)
         self.pool = Pool(knobs.pool_bytes)
-        self.cache = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key())
+        self.cache: DiskCache[ObjectCode] = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key())
         self.workers = Workers(knobs.threads or this_machine().cores, cache(lambda: load_dispatch(self.cache)))
         self.counts = Counts()
         self._entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
         renew = weakref.WeakMethod(self._after_fork)
         os.register_at_fork(after_in_child=lambda: (method := renew()) and method())
+
+    def namespace(self, plan: Plan) -> dict[str, object]:
+        """What wrappers in `style` name."""
+        entries = self.entries(plan.programs)
+        return {
+            "RET": RETURN_SLOTS[0],
+            "EXC": RETURN_SLOTS[1],
+            "scratch_address": scratch_address,
+            "pooled": self.pool.empty,
+            "parallel": self.workers.parallel_for,
+            "team_of": self.workers.team,
+            **entries,
+            **{f"{name}_part": entry.part for name, entry in entries.items()},  # type: ignore[attr-defined]
+            **{f"{name}_calls": entry.calls for name, entry in entries.items()},  # type: ignore[attr-defined]
+        }
 
     def entries(self, programs: Sequence[Program]) -> dict[str, Entry]:
         """The callables of programs by name, each after those it calls.  Raises CompileError."""

@@ -1,24 +1,22 @@
 """Plan -> one Python function that runs it.
 
-Enters: a Plan and the Host.  Leaves: a `Launcher`, whose `call` takes the plan's arguments in order (arrays in
-the layout the plan was made for, scalars) and returns the results as a tuple, and whose `source` is what `call`
-was compiled from (`wrapper` writes it).
+Enters: a Plan and the machine to run it on.  Leaves: a `Launcher`, whose `call` takes the plan's arguments in order
+(arrays in the layout the plan was made for, scalars) and returns the results as a tuple, and whose `source` is what
+`call` was compiled from (`wrapper` writes it).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from numstax.errors import OutOfBoundsError, SizeError
 from numstax.program import Plan
 from numstax.records import record
-from numstax.runtime.host import Host
-from numstax.runtime.load import RETURN_SLOTS
 from numstax.runtime.memory import address_of
-from numstax.runtime.threads import scratch_address
-from numstax.runtime.wrapper import write
+from numstax.runtime.wrapper import Style, write
 
 
 class CannotRunError(Exception):
@@ -34,23 +32,27 @@ class Launcher:
     source: str
 
 
-def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = None) -> Launcher:
+class Machine(Protocol):
+    """What runs programs: a `Host`, or a GPU as the arrays of a call see it (`device_host.Serving`)."""
+
+    @property
+    def style(self) -> Style: ...
+
+    def namespace(self, plan: Plan) -> dict[str, object]:
+        """The programs of the plan by name, and what else the style spells.  Raises CompileError."""
+        ...
+
+
+def launcher(plan: Plan, machine: Machine, observe: Callable[[str], None] | None = None) -> Launcher:
     """Load every program of the plan and write the wrapper.  Raises CompileError.
 
     With `observe`, the wrapper calls it with the name of each kernel and extern function after it has run.
     """
-    source, constants = write(plan, host.parallel_threshold, observe is not None)
-    entries = host.entries(plan.programs)
+    source, constants = write(plan, machine.style, observe is not None)
     namespace: dict[str, object] = {
-        "RET": RETURN_SLOTS[0],
-        "EXC": RETURN_SLOTS[1],
         "address": address_of,
-        "scratch_address": scratch_address,
         "empty": np.empty,
         "copyto": np.copyto,
-        "pooled": host.pool.empty,
-        "parallel": host.workers.parallel_for,
-        "team_of": host.workers.team,
         "strided": strided,
         "check_status": check_status,
         "results_of": results_of,
@@ -59,9 +61,7 @@ def launcher(plan: Plan, host: Host, observe: Callable[[str], None] | None = Non
         "CannotRunError": CannotRunError,
         "observe": observe,
         **constants,
-        **entries,
-        **{f"{name}_part": entry.part for name, entry in entries.items()},  # type: ignore[attr-defined]
-        **{f"{name}_calls": entry.calls for name, entry in entries.items()},  # type: ignore[attr-defined]
+        **machine.namespace(plan),
     }
     exec(compile(source, f"<numstax {plan.name}>", "exec"), namespace)
     return Launcher(namespace["call"], source)  # type: ignore[arg-type]

@@ -1,8 +1,12 @@
 """Addresses of arrays, and memory for outputs and temporaries that is reused once nobody can see it.
 
-Large fresh arrays cost more in page faults than most kernels take to fill them.  A `Pool` therefore hands
-out arrays that are views of *roots*, byte arrays it also keeps itself.  NumPy makes every view of a view
-point at the root, so a root that only the pool refers to is visible to nobody and may be handed out again.
+Large fresh arrays cost more in page faults than most kernels take to fill them, and fresh memory of a GPU costs a
+wait for it.  A `Pool` therefore hands out arrays that are views of *roots*, byte arrays it also keeps itself.  NumPy
+makes every view of a view point at the root, so a root that only the pool refers to is visible to nobody and may be
+handed out again.
+
+Memory of a GPU is described by NumPy arrays as well, which nobody may read or write here: shapes, views and lifetimes
+are then the same as on the CPU.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +47,17 @@ def _layout_is_known() -> bool:
 address_of: Callable[[np.ndarray], int] = _read_address if _layout_is_known() else _ask_address
 
 
+_BASE = PAGE
+_EVERYWHERE: Any = (ctypes.c_char * (1 << 62)).from_address(_BASE)
+
+
+def memory_at(
+    address: int, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """An array that describes memory; it does not keep it alive.  `strides` in bytes."""
+    return np.ndarray(shape, dtype, _EVERYWHERE, (address or _BASE) - _BASE, strides)
+
+
 def size_class(nbytes: int) -> int:
     """`nbytes` rounded up to four steps for each power of two, so that similar sizes share roots."""
     step = max(1 << max(nbytes.bit_length() - 3, 0), PAGE)
@@ -56,20 +72,25 @@ _UNSHARED = _references(deque([np.empty(1, np.uint8)]))
 """What `_references` counts for a root that only the pool holds; measured, as interpreters differ."""
 
 
-class Pool:
-    """Reusable memory; safe under threads.  It keeps at most `capacity` bytes alive by itself."""
+def host_root(nbytes: int) -> np.ndarray:
+    return np.empty(nbytes, np.uint8)
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+
+class Pool:
+    """Reusable memory; safe under threads.  It keeps at most `capacity` bytes alive by itself.  `make_root` gives so
+    many bytes; arrays of fewer than `small` bytes are none of the pool's."""
+
+    def __init__(self, capacity: int, make_root: Callable[[int], np.ndarray] = host_root, small: int = SMALL) -> None:
+        self.capacity, self.make_root, self.small = capacity, make_root, small
         self.kept = 0
         self._roots: dict[int, deque[np.ndarray]] = {}
         """Roots by size class; the class used longest ago and the root used longest ago come first."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # where memory is short, making a root trims the pool
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """A C-contiguous array of undefined contents, page-aligned unless it is small."""
         nbytes = math.prod(shape) * dtype.itemsize
-        if nbytes < SMALL:
+        if nbytes < self.small:
             return np.empty(shape, dtype)
         with self._lock:
             root = self._root(size_class(nbytes))
@@ -82,7 +103,7 @@ class Pool:
             roots.rotate(-1)
             if unshared:
                 return roots[-1]
-        root = np.empty(nbytes + PAGE, np.uint8)
+        root = self.make_root(nbytes + PAGE)
         if root.nbytes <= self.capacity:
             self._make_room(root.nbytes)
             roots.append(root)
@@ -95,9 +116,30 @@ class Pool:
             oldest = next(size for size, roots in self._roots.items() if roots)
             self.kept -= self._roots[oldest].popleft().nbytes
 
+    def trim(self) -> None:
+        """Forget every root that nobody sees."""
+        with self._lock:
+            for roots in self._roots.values():
+                for _ in range(len(roots)):
+                    if _references(roots) == _UNSHARED:
+                        self.kept -= roots.popleft().nbytes
+                    else:
+                        roots.rotate(-1)
+
+    def live(self) -> list[int]:
+        """Bytes of each root that somebody sees, largest first."""
+        with self._lock:
+            seen = []
+            for roots in self._roots.values():
+                for _ in range(len(roots)):
+                    if _references(roots) != _UNSHARED:
+                        seen.append(roots[0].nbytes)
+                    roots.rotate(-1)
+        return sorted(seen, reverse=True)
+
     def after_fork(self) -> None:
         """In the child: another thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 _LOOKS = 16

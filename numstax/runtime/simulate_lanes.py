@@ -171,7 +171,8 @@ class Lanes:
 
     def _note_write(self, access: _Access, changes: Any, strong: bool) -> None:
         shadow = access.memory.shadow
-        assert shadow is not None, f"{access.memory.name} is written"
+        if shadow is None:  # the status: whoever finds an error may write it, and one is enough
+            return
         granules, thread = access.granules()
         self.order.tick()
         racing = shadow.write(granules, thread, self.order, np.repeat(changes, access.parts), strong)

@@ -1,0 +1,90 @@
+"""Several programs for a GPU compiled at once, each in a process of its own but for those of this one.
+
+Programs enter; their cubins leave, in order.  The compiler holds Python's lock, so threads would not help.  A helper
+process has to import the compiler first: it is worth starting for every program beyond the first few.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from numstax.errors import CompileError
+from numstax.program import Instruction, Program
+from numstax.runtime.cubin import Cubin
+
+ALONE = 2
+"""Programs that this process compiles sooner than a helper would have started."""
+
+
+def compile_together(programs: Sequence[Program]) -> list[Cubin]:
+    """Raises CompileError."""
+    if not programs:
+        return []
+    helpers = min(len(programs) - ALONE, (os.cpu_count() or 1) - 1)
+    if helpers < 1:
+        return compile_here(programs)
+    # round robin: neighbours are often alike, and cost about the same
+    shares = [programs[k :: helpers + 1] for k in range(helpers + 1)]
+    running = [_start(share) for share in shares[1:]]
+    try:
+        done = [compile_here(shares[0]), *map(_finish, running)]
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+    found: list[Cubin] = []
+    for k in range(len(programs)):
+        found.append(done[k % (helpers + 1)][k // (helpers + 1)])
+    return found
+
+
+def compile_here(programs: Sequence[Program]) -> list[Cubin]:
+    # importing the compiler takes 0.6 s: only when something compiles
+    from numstax.runtime.compile_cuda import compile_program
+
+    return list(map(compile_program, programs))
+
+
+def _start(programs: Sequence[Program]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    path = os.pathsep.join(filter(None, sys.path))
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert process.stdin is not None
+    process.stdin.write(pickle.dumps(list(map(_without_models, programs))))
+    process.stdin.close()
+    return process
+
+
+def _without_models(program: Program) -> Program:
+    """Models are for the interpreter, and may be functions that cannot be sent."""
+    rows = (replace(i, model=None) if isinstance(i, Instruction) else i for i in program.intrinsics)
+    return replace(program, intrinsics=tuple(rows))
+
+
+def _finish(process: subprocess.Popen[bytes]) -> list[Cubin]:
+    assert process.stdout is not None
+    answer = process.stdout.read()
+    if process.wait():
+        raise CompileError("a process that compiles for the GPU ended early", remedy="it printed the reason")
+    result = pickle.loads(answer)
+    if isinstance(result, Exception):
+        raise result
+    return result  # type: ignore[no-any-return]
+
+
+def serve() -> None:
+    """Read programs, write their cubins or the error."""
+    programs = pickle.load(sys.stdin.buffer)
+    result: list[Cubin] | Exception
+    try:
+        result = compile_here(programs)
+    except CompileError as error:
+        result = error
+    sys.stdout.buffer.write(pickle.dumps(result))

@@ -1,0 +1,290 @@
+"""One GPU, through the CUDA driver: its memory, its streams, and programs that run on it.
+
+Enters: the driver's functions (`driver.start`) and the number of a device.  Memory is described by NumPy arrays whose
+addresses are the device's: nothing here or above reads through them.  A stream is the number of a handle; 0 is the
+stream that waits for all others.  The device's primary context is used, which CuPy and torch use too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import DeviceError
+from numstax.hardware import Gpu
+from numstax.program import Param, Program
+from numstax.records import record
+from numstax.runtime import libraries
+from numstax.runtime.cache import DiskCache
+from numstax.runtime.compile_together import compile_together
+from numstax.runtime.cubin import Cubin
+from numstax.runtime.driver import checked, start
+from numstax.runtime.host import Counts
+from numstax.runtime.memory import address_of
+
+OLDEST = (8, 0)
+ALIGNED = 16
+"""Programs take arrays that begin at multiples of so many bytes."""
+ORDINARY_SHARED = 48 << 10
+"""Bytes of shared memory that a block gets without asking for more."""
+
+Launch = Callable[..., None]
+"""(stream, blocks along x, y and z, bytes of shared memory, a word or two for each parameter) -> nothing."""
+
+
+class AnyDevice(Protocol):
+    """What is asked of a device: of a `Device`, or of a simulated one."""
+
+    gpu: Gpu
+    number: int
+    align: int
+
+    def activate(self) -> None: ...
+    def root(self, nbytes: int) -> np.ndarray: ...
+    def memory_info(self) -> tuple[int, int]: ...
+    def address(self, array: np.ndarray) -> int: ...
+    def write(self, target: np.ndarray, source: np.ndarray, stream: int) -> None: ...
+    def read(self, target: np.ndarray, source: np.ndarray, stream: int) -> None: ...
+    def copy(self, target: np.ndarray, source: np.ndarray, stream: int) -> None: ...
+    def clear(self, array: np.ndarray, stream: int) -> None: ...
+    def stream(self) -> int: ...
+    def order(self, first: int, second: int) -> None: ...
+    def synchronize(self, stream: int) -> None: ...
+    def function(self, path: str) -> Callable[..., Any]: ...
+    def library_call(self, stream: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+    def load(self, programs: Sequence[Program], cache: DiskCache[Cubin], counts: Counts) -> list[Loaded]: ...
+
+
+class Device:
+    """`gpu` : what it can do; `api` : the driver's functions."""
+
+    align = ALIGNED
+
+    def __init__(self, api: Any, number: int = 0) -> None:
+        self.api, self.number = api, number
+        count = self._ask(api.cuDeviceGetCount())
+        if not 0 <= number < count:
+            raise DeviceError(f"there is no device cuda:{number}", remedy=f"this machine has {count}")
+        self._handle = self._ask(api.cuDeviceGet(number))
+        self.gpu = gpu_of(api, self._handle)
+        if self.gpu.capability < OLDEST:
+            have, need = (".".join(map(str, c)) for c in (self.gpu.capability, OLDEST))
+            raise DeviceError(f"{self.gpu.name} has compute capability {have}; {need} or newer is needed")
+        self._context = self._ask(api.cuDevicePrimaryCtxRetain(self._handle))
+        self._single = count == 1
+        self._activated = threading.local()
+
+    def _ask(self, returned: tuple) -> Any:
+        return checked(self.api, returned)
+
+    def activate(self) -> None:
+        """Let this thread work with the device."""
+        # the driver is asked every time only where others may have chosen another device since
+        if not (self._single and hasattr(self._activated, "yes")):
+            self._ask(self.api.cuCtxSetCurrent(self._context))
+            self._activated.yes = True
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def root(self, nbytes: int) -> np.ndarray:
+        """New memory, freed when the last array that uses it is gone.  Raises DeviceMemoryError."""
+        self.activate()
+        address = int(self._ask(self.api.cuMemAlloc(nbytes)))
+        held: Any = (ctypes.c_char * nbytes).from_address(address)
+        weakref.finalize(held, self._free, address).atexit = False
+        return np.frombuffer(held, np.uint8)
+
+    def _free(self, address: int) -> None:
+        self.activate()
+        self.api.cuMemFree(address)
+
+    def memory_info(self) -> tuple[int, int]:
+        """Bytes that are free, and all."""
+        self.activate()
+        free, total = self._ask(self.api.cuMemGetInfo())
+        return int(free), int(total)
+
+    def address(self, array: np.ndarray) -> int:
+        return address_of(array)
+
+    def write(self, target: np.ndarray, source: np.ndarray, stream: int) -> None:
+        """Copy from the host; both are contiguous in the same order of axes.  `source` may change afterwards."""
+        if source.nbytes:
+            self._ask(self.api.cuMemcpyHtoDAsync(address_of(target), address_of(source), source.nbytes, stream))
+            self.synchronize(stream)
+
+    def read(self, target: np.ndarray, source: np.ndarray, stream: int) -> None:
+        """Copy to the host, after all work of the stream; both are contiguous in the same order of axes."""
+        if source.nbytes:
+            self._ask(self.api.cuMemcpyDtoHAsync(address_of(target), address_of(source), source.nbytes, stream))
+        self.synchronize(stream)
+
+    def copy(self, target: np.ndarray, source: np.ndarray, stream: int) -> None:
+        """Copy within the device; both are contiguous in the same order of axes."""
+        if source.nbytes:
+            self._ask(self.api.cuMemcpyDtoDAsync(address_of(target), address_of(source), source.nbytes, stream))
+
+    def clear(self, array: np.ndarray, stream: int) -> None:
+        if array.nbytes:
+            self._ask(self.api.cuMemsetD8Async(address_of(array), 0, array.nbytes, stream))
+
+    # --- streams --------------------------------------------------------------------------------------
+
+    def stream(self) -> int:
+        """The stream of calls that name none."""
+        return 0
+
+    def synchronize(self, stream: int) -> None:
+        """Wait for all work of a stream.  Raises DeviceError for what went wrong on the way."""
+        self.activate()
+        self._ask(self.api.cuStreamSynchronize(stream))
+
+    def order(self, first: int, second: int) -> None:
+        """What `second` is given from now on waits for what `first` has been given."""
+        if first != second:
+            self.activate()
+            api = self.api
+            event = self._ask(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+            self._ask(api.cuEventRecord(event, first))
+            self._ask(api.cuStreamWaitEvent(second, event, 0))
+            self._ask(api.cuEventDestroy(event))
+
+    # --- programs -------------------------------------------------------------------------------------
+
+    def function(self, path: str) -> Callable[..., Any]:
+        """The library function for a dotted path of NumPy.  Raises UnsupportedOperationError."""
+        return libraries.function(path)
+
+    def library_call(self, stream: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return libraries.call(self.number, stream, function, args, kwargs)
+
+    def load(self, programs: Sequence[Program], cache: DiskCache[Cubin], counts: Counts) -> list[Loaded]:
+        """Programs ready to run, from the disk or compiled.  Raises CompileError."""
+        self.activate()
+        keys = list(map(cache.key, programs))
+        codes = [cache.read(p, key) for p, key in zip(programs, keys, strict=True)]
+        missing = [p for p, code in zip(programs, codes, strict=True) if code is None]
+        compiled = iter(compile_together(missing))
+        counts.compiled += len(missing)
+        counts.read += len(programs) - len(missing)
+        loaded = []
+        for program, key, code in zip(programs, keys, codes, strict=True):
+            if code is None:
+                code = next(compiled)
+                cache.write(program, key, code)
+            loaded.append(self._load(program, code))
+        return loaded
+
+    def _load(self, program: Program, cubin: Cubin) -> Loaded:
+        """Its arguments lie in one buffer, packed anew for each launch."""
+        api = self.api
+        module = self._ask(api.cuModuleLoadData(cubin.code))
+        function = self._ask(api.cuModuleGetFunction(module, cubin.symbol.encode()))
+        if program.shared != "0":
+            most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._ask(api.cuFuncSetAttribute(function, most, self.gpu.shared_block - cubin.shared))
+        return Loaded(program, _launch(api, function, program), function)
+
+
+@record(eq=False, weakref_slot=True)
+class Loaded:
+    """A program on a device.  `run` launches it; `function` is the driver's handle."""
+
+    program: Program
+    run: Launch
+    function: Any = None
+
+
+def _launch(api: Any, function: Any, program: Program) -> Launch:
+    buffer = ArgumentBuffer(program.params)
+    pack, params, block, launch = buffer.pack, buffer.address, program.block, api.cuLaunchKernel
+    lock = threading.Lock()  # the driver reads the buffer during the call, without Python's lock
+
+    def run(stream: int, x: int, y: int, z: int, shared: int, *words: object) -> None:
+        with lock:
+            pack(*words)
+            (code,) = launch(function, x, y, z, block, 1, 1, shared, stream, params, 0)
+        if code:
+            checked(api, (code,))
+
+    run.buffer = buffer  # type: ignore[attr-defined]
+    return run
+
+
+class ArgumentBuffer:
+    """The arguments of one program as the driver reads them: `address` of a table of addresses of the values."""
+
+    def __init__(self, params: tuple[Param, ...]) -> None:
+        formats = [_slot(p) for p in params]
+        self.struct = struct.Struct("=" + "".join(formats))
+        self.memory = ctypes.create_string_buffer(max(self.struct.size, 1))
+        first = ctypes.addressof(self.memory)
+        starts = [struct.calcsize("=" + "".join(formats[:k])) for k in range(len(formats))]
+        self.table = (ctypes.c_void_p * max(len(starts), 1))(*(first + s for s in starts))
+        self.address = ctypes.addressof(self.table)
+
+    def pack(self, *words: object) -> None:
+        self.struct.pack_into(self.memory, 0, *words)
+
+
+def _slot(param: Param) -> str:
+    """How `struct` spells one argument: 8 or 16 bytes."""
+    if param.kind == "size32":
+        return "i4x"
+    if param.kind != "scalar":
+        return "q"
+    assert param.dtype is not None
+    storage = dtypes.storage(param.dtype)
+    if storage.kind == "c":
+        return "ff" if storage.itemsize == 8 else "dd"
+    letter = {"f4": "f", "f8": "d"}.get(storage.str[1:]) or "bhiq"[storage.itemsize.bit_length() - 1]
+    if storage.kind == "u":
+        letter = letter.upper()
+    return letter + ("" if storage.itemsize == 8 else f"{8 - storage.itemsize}x")
+
+
+def gpu_of(api: Any, handle: Any) -> Gpu:
+    """The row of a device, from the driver."""
+
+    def ask(name: str) -> int:
+        return int(checked(api, api.cuDeviceGetAttribute(getattr(api.CUdevice_attribute, _PREFIX + name), handle)))
+
+    name = checked(api, api.cuDeviceGetName(128, handle))
+    capability = ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")
+    return Gpu(
+        name=name.split(b"\0")[0].decode(),
+        capability=capability,
+        target=target_of(capability),
+        sms=ask("MULTIPROCESSOR_COUNT"),
+        shared_block=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        shared_sm=ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        registers_sm=ask("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        threads_sm=ask("MAX_THREADS_PER_MULTIPROCESSOR"),
+        l2=ask("L2_CACHE_SIZE"),
+        # two transfers a cycle
+        bandwidth=2 * 1000 * ask("MEMORY_CLOCK_RATE") * ask("GLOBAL_MEMORY_BUS_WIDTH") // 8,
+        clock=1000 * ask("CLOCK_RATE"),
+    )
+
+
+_PREFIX = "CU_DEVICE_ATTRIBUTE_"
+
+
+def target_of(capability: tuple[int, int]) -> str:
+    """``sm_90a``: with the instructions that only this generation has, where there are any."""
+    major, minor = capability
+    return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
+@cache
+def device(number: int = 0) -> Device:
+    """A GPU of this machine.  Raises DeviceError."""
+    return Device(start(), number)

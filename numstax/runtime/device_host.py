@@ -1,0 +1,207 @@
+"""What the calls on one GPU share: memory pools, loaded programs, the disk cache of their code.
+
+A `DeviceHost` is made from `Knobs` and a device, real or simulated.  `serving` binds it to the kinds of arrays that one
+compiled function is called with; the result is the machine that `launch.launcher` asks for.  Work goes to the caller's
+current stream.  Each stream has a pool: memory that is released there may be handed out again at once, since whatever
+uses it next comes later in the same stream.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from numstax import dtypes
+from numstax.errors import DeviceMemoryError
+from numstax.knobs import Knobs
+from numstax.program import Plan, Program
+from numstax.records import record
+from numstax.runtime.arrays import span, to_host
+from numstax.runtime.cache import DiskCache
+from numstax.runtime.cubin import Cubin
+from numstax.runtime.device import AnyDevice, Loaded
+from numstax.runtime.host import Counts
+from numstax.runtime.interop import seen
+from numstax.runtime.launch import CannotRunError
+from numstax.runtime.memory import Pool, memory_at
+from numstax.runtime.wrapper_device import DeviceStyle, Exchange, extent
+
+COUNTERS = 1 << 16
+Stream = int
+
+
+@record
+class Queue:
+    """One stream: `counters` are zero between programs."""
+
+    stream: Stream
+    pool: Pool
+    counters: list[np.ndarray]
+
+
+class DeviceHost:
+    def __init__(self, knobs: Knobs, device: AnyDevice) -> None:
+        self.device = device
+        self.cache: DiskCache[Cubin] = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key(), Cubin)
+        self.counts = Counts()
+        self._loaded: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()
+        self._queues: dict[Stream, Queue] = {}
+        self._lock = threading.RLock()
+
+    def serving(self, exchange: Exchange, plan: Plan) -> Serving:
+        return Serving(self, exchange, DeviceStyle(plan, exchange, self.device.function))
+
+    # --- programs -------------------------------------------------------------------------------------
+
+    def programs(self, programs: Sequence[Program]) -> dict[str, Loaded]:
+        """Loaded programs by name.  Those that neither this process nor the disk has are compiled, several at once.
+        Raises CompileError."""
+        with self._lock:
+            keys = {p.name: self.cache.key(p) for p in programs}
+            found = {name: loaded for name, key in keys.items() if (loaded := self._loaded.get(key)) is not None}
+            self.counts.loaded += len(found)
+            missing = [p for p in programs if p.name not in found]
+            for loaded in self.device.load(missing, self.cache, self.counts):
+                name = loaded.program.name
+                found[name] = self._loaded[keys[name]] = loaded
+            return found
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def queue(self, stream: Stream) -> Queue:
+        with self._lock:
+            found = self._queues.get(stream)
+            if found is None:
+                # all of it: what is kept is given back when memory is short
+                pool = Pool(self.device.memory_info()[1], self._root, 0)
+                found = self._queues[stream] = Queue(stream, pool, [])
+            return found
+
+    def _root(self, nbytes: int) -> np.ndarray:
+        try:
+            return self.device.root(nbytes)
+        except DeviceMemoryError:
+            for queue in list(self._queues.values()):
+                queue.pool.trim()
+        try:
+            return self.device.root(nbytes)
+        except DeviceMemoryError as error:
+            raise DeviceMemoryError(self._shortage(nbytes), remedy="release arrays, or work on parts") from error
+
+    def _shortage(self, nbytes: int) -> str:
+        free, total = self.device.memory_info()
+        live = sorted((n for q in self._queues.values() for n in q.pool.live()), reverse=True)
+        largest = ", ".join(f"{n / 1e9:.2f}" for n in live[:5])
+        return (
+            f"{self.device.gpu.name} has no room for {nbytes / 1e9:.2f} GB: {free / 1e9:.2f} of {total / 1e9:.2f} GB "
+            f"are free; numstax holds {len(live)} arrays in use, {sum(live) / 1e9:.2f} GB"
+            + (f" (the largest: {largest} GB)" if live else "")
+        )
+
+    def counting(self, stream: Stream, count: int) -> int:
+        """The address of so many uint32 that are zero."""
+        counters = self.queue(stream).counters
+        if not counters or counters[0].size < count:
+            fresh = self.queue(stream).pool.empty((max(count, COUNTERS),), np.dtype(np.uint32))
+            counters[:] = [self.cleared(fresh, stream)]
+        return self.device.address(counters[0])
+
+    def cleared(self, array: np.ndarray, stream: Stream) -> np.ndarray:
+        self.device.clear(array, stream)
+        return array
+
+    def upload(
+        self, array: np.ndarray, stream: Stream, pooled: Callable[..., np.ndarray], order: tuple[int, ...] = ()
+    ) -> np.ndarray:
+        """A dense copy of an array of NumPy, with the axes in `order` in memory."""
+        outer_first = array.transpose(order) if order else array
+        source = np.asarray(outer_first, array.dtype.newbyteorder("="), order="C")
+        target = pooled(source.shape, source.dtype)
+        self.device.write(target, source, stream)
+        return target.transpose(np.argsort(order)) if order else target
+
+    def download(self, source: np.ndarray, target: np.ndarray, stream: Stream) -> None:
+        """Copy what `upload` made back to where it came from."""
+        if target.flags.c_contiguous and source.flags.c_contiguous and target.dtype == source.dtype:
+            self.device.read(target, source, stream)
+        else:
+            np.copyto(target, to_host(self.device, source, stream))
+
+    def copyto(self, target: np.ndarray, source: np.ndarray, stream: Stream) -> None:
+        """Copy within the device, between arrays of the same layout without gaps."""
+        assert target.strides == source.strides
+        assert target.nbytes == span(target)[0].nbytes
+        self.device.copy(span(target)[0], span(source)[0], stream)
+
+    def fetched(self, array: np.ndarray, stream: Stream) -> np.ndarray:
+        """The values of a small array; waits for them."""
+        return to_host(self.device, array, stream)
+
+    def check_shape(self, array: object, dtype: np.dtype, shape: tuple[int, ...], others: tuple = ()) -> np.ndarray:
+        """A result of a library call.  Raises CannotRunError when it is not what was traced."""
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+            raise CannotRunError(f"a library call gave {array!r:.40} where {dtype}{shape} was expected")
+        return array
+
+    def aligned(
+        self, address: int, low: int, nbytes: int, stream: Stream, pooled: Callable[..., np.ndarray]
+    ) -> tuple[int, tuple[np.ndarray, np.ndarray] | None]:
+        """An address that programs take for an array, and, where that is a copy, copy and original."""
+        if address % self.device.align == 0:
+            return address, None
+        original = memory_at(address + low, (nbytes,), dtypes.UINT8)
+        room = pooled((nbytes + self.device.align,), dtypes.UINT8)
+        copy = room[low % self.device.align :][:nbytes] if low else room[:nbytes]
+        self.device.copy(copy, original, stream)
+        return self.device.address(copy) - low, (copy, original)
+
+    def restore(self, moved: tuple[np.ndarray, np.ndarray], stream: Stream) -> None:
+        """Copy back what a program wrote to an aligned copy."""
+        copy, original = moved
+        self.device.copy(original, copy, stream)
+
+
+@record
+class Serving:
+    """The machine for one compiled function."""
+
+    host: DeviceHost
+    exchange: Exchange
+    style: DeviceStyle
+
+    def namespace(self, plan: Plan) -> dict[str, object]:
+        host, results, families = self.host, self.exchange.results, [f for _, f in self.exchange.arguments]
+        device = host.device
+        ours = next((f for f in families if f is not None), None)
+        current = device.stream if ours is None else partial(ours.stream, device)
+
+        def enter() -> tuple[Stream, Callable[..., np.ndarray]]:
+            device.activate()
+            stream = current()
+            return stream, host.queue(stream).pool.empty
+
+        def give(layout: np.ndarray, stream: Stream) -> Any:
+            return to_host(device, layout, stream) if results is None else results.give(layout, device, stream)
+
+        names: dict[str, object] = {
+            "enter": enter,
+            "give": give,
+            "seen": seen,
+            "extent": extent,
+            "address": device.address,
+            "library_call": device.library_call,
+            **{n: getattr(host, n) for n in _HELPERS},
+            **{name: loaded.run for name, loaded in host.programs(plan.programs).items()},
+        }
+        if results is not None and results.empty is not None:
+            empty = results.empty
+            names["fresh"] = lambda shape, dtype: empty(shape, dtype, device)
+        return names
+
+
+_HELPERS = ("aligned", "check_shape", "cleared", "copyto", "counting", "download", "fetched", "restore", "upload")
