@@ -3,8 +3,8 @@
 A Graph enters; an equal one leaves, its nodes new.  One pass over the nodes in topological order: views of
 views are composed, lossless casts and selections by constants removed, constants folded, in the bodies of control
 flow too; states that nobody needs are dropped (see `prune`).  In bodies, small products of matrices become sums, since
-calling a library in each iteration takes longer than the product.  Floating-point identities that fail for NaN, infinities
-or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
+calling a library in each iteration takes longer than the product.  Floating-point identities that fail for NaN,
+infinities or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
 """
 
 from __future__ import annotations
