@@ -22,6 +22,7 @@ from numstax import dtypes
 from numstax.ir.graph import CONTROL, Builder, Graph, Literal, Node, is_state
 from numstax.ir.index import ONE, ZERO, Index, as_index, hint, product
 from numstax.ir.ops import ELEMENTWISE
+from numstax.ir.products import as_reduction
 from numstax.ir.prune import pruned
 from numstax.ir.values import cast
 
@@ -107,6 +108,7 @@ class _Rewriter:
             "cast": self.cast,
             "bitcast": self.bitcast,
             "where": self.where,
+            "matmul": self.matmul,
         }
 
     def node(self, node: Node, args: tuple[Node, ...]) -> Node:
@@ -213,6 +215,9 @@ class _Rewriter:
     def where(self, node: Node, condition: Node, yes: Node, no: Node) -> Node | None:
         value = _constant(condition)
         return None if value is None else yes if value else no
+
+    def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
+        return as_reduction(self.builder, node, a, b)
 
     def fold(self, node: Node, args: tuple[Node, ...]) -> Node | None:
         """An elementwise operation on constants."""
