@@ -1,8 +1,9 @@
 """Timing on a shared machine: interleaved rounds, medians, and the record of what was run.
 
-All callables of a row are sampled in turn, so that they share the machine's state; a sample during which
-this process often waited for a core is taken again while patience lasts.  Memory-bound inputs rotate over
-sets that together exceed the last-level cache.
+All callables of a row are sampled in turn, so that they share the machine's state; each runs for a while before its
+sample, since the idle threads of the one before may keep a core busy until then.  A sample during which
+this process often waited for a core is taken again while patience lasts.  Memory-bound inputs rotate over sets
+that together exceed the last-level cache.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ OURS = "numstax"
 """What results call this project's own runs."""
 RESULTS = Path(__file__).parent / "results"
 ROTATE_BYTES = 128 << 20
+SETTLING = 0.05
+"""Seconds before a sample: OpenMP's threads look out for work that long or shorter."""
 _PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "numexpr", "torch", "jax")
 
 
@@ -98,6 +101,7 @@ def medians(
         if late and all(len(samples) >= rounds for samples in every.values()):
             break
         for name in calls if late else todo:
+            _sample(calls[name], min(seconds, SETTLING), ready[name])
             taken, waiting = _sample(calls[name], seconds, ready[name])
             every[name].append(taken)
             if waiting <= 0.1:

@@ -18,7 +18,6 @@ from numstax.emit.text import factor
 from numstax.ir.index import ONE, Index, Var, as_index, divides, hint, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 
-JAM = 4
 LONGEST_JAMMED = 8
 """Instructions of a body that is worth repeating."""
 
@@ -137,13 +136,20 @@ class _LaneLoops:
             last, part = rows.pop(), self.text.fresh("k")
             rows.append(Axis(None, part, "0", last.stop, str(size)))
             rows.append(Axis(last.var, last.name, part, f"min({part} + {size}, {last.stop})"))
-        jam = _jam(loop, columns)
+        jam = self._jam(loop, columns)
         if jam == 1:
             self._nest([BodyText(self.kernel, loop, [*rows, self.axis()])], columns, 0, block=columns)
         else:
             self._jammed(loop, columns, rows, jam)
         for c in columns:
             c.finish()
+
+    def _jam(self, loop: Loop, columns: Sequence[Column]) -> int:
+        """Rows combined in one pass: several where that is one sum or extremum of a short body."""
+        tiling = self.kernel.kernel.tiling
+        assert tiling is not None
+        short = len(loop.inner) > 0 and len(loop.effects) == 1 and len(loop.body) <= LONGEST_JAMMED
+        return tiling.unroll if short and columns and columns[0].any_order else 1
 
     def _jammed(self, loop: Loop, columns: Sequence[Column], rows: Sequence[Axis], jam: int) -> None:
         """Combine `jam` rows with the accumulators in one pass over the lanes; rows left over one by one."""
@@ -203,12 +209,6 @@ class _LaneLoops:
                 bodies[0].print_write(effect)
             else:
                 next(remaining).update(bodies[0])
-
-
-def _jam(loop: Loop, columns: Sequence[Column]) -> int:
-    """Rows combined in one pass: several where that is one sum or extremum of a short body."""
-    short = len(loop.inner) > 0 and len(loop.effects) == 1 and len(loop.body) <= LONGEST_JAMMED
-    return JAM if short and columns and columns[0].any_order else 1
 
 
 def _iterates(loop: Loop) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from numstax import dtypes
+from numstax.cpu_emit import ahead
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
 from numstax.emit.combine import combine, start
@@ -26,8 +28,10 @@ def print_rows(kernel: KernelText, parallel: bool) -> Index:
     if rows == 1:
         _place_locals(kernel)
         with points(kernel, outer, parallel):
-            for loop in kernel.kernel.loops:
+            *before, final = kernel.kernel.loops
+            for loop in before:
                 _RowLoop([kernel], loop).run()
+            _RowLoop([kernel], final, ahead.next_row(kernel.kernel)).run()
         return task_count(outer)
     *others, last = outer
     groups = Var(f"{last.name}_group", (last.extent + (rows - 1)) // rows)
@@ -79,10 +83,11 @@ class _Copy:
 
 
 class _RowLoop:
-    """One Loop at one outer point, for each of `kernels` (the same kernel at several rows)."""
+    """One Loop at one outer point, for each of `kernels` (the same kernel at several rows).  `ahead`: what is asked
+    for meanwhile, for each block of elements."""
 
-    def __init__(self, kernels: Sequence[KernelText], loop: Loop) -> None:
-        self.loop, self.text = loop, kernels[0].text
+    def __init__(self, kernels: Sequence[KernelText], loop: Loop, ahead: Sequence[tuple[str, Index]] = ()) -> None:
+        self.loop, self.text, self.ahead = loop, kernels[0].text, ahead
         self.copies: list[_Copy] = []
         self.axes: list[Axis] = []
         for kernel in kernels:
@@ -97,11 +102,12 @@ class _RowLoop:
         axes: list[Axis] = []
         for var in self.loop.inner:
             extent = kernel.index(var.extent)
-            if var is self.loop.inner[-1] and blocked and _longer_than_block(var.extent):
+            size = ahead.BLOCK if self.ahead else BLOCK
+            if var is self.loop.inner[-1] and (self.ahead or (blocked and _longer_than_block(var.extent))):
                 block = self.text.fresh("k")
-                axes.append(Axis(None, block, "0", extent, str(BLOCK)))
-                end = f"{block} + {BLOCK}"
-                whole = divides(BLOCK, var.extent)
+                axes.append(Axis(None, block, "0", extent, str(size)))
+                end = f"{block} + {size}"
+                whole = divides(size, var.extent)
                 axes.append(Axis(var, self.text.fresh("j"), block, end if whole else f"min({end}, {extent})"))
             else:
                 axes.append(Axis(var, self.text.fresh("j"), "0", extent))
@@ -153,6 +159,7 @@ class _RowLoop:
             if innermost:
                 for r in copy.reductions:
                     r.begin_block()
+                self._ask_ahead(copy.kernel)
         if depth == len(self.axes):
             self._print_effects()
             return
@@ -163,6 +170,13 @@ class _RowLoop:
             for copy in self.copies:
                 for r in copy.reductions:
                     r.end_block(names, partial(self._again, copy))
+
+    def _ask_ahead(self, kernel: KernelText) -> None:
+        for name, offset in self.ahead:
+            block, buffer = self.axes[-1], kernel.buffer(name)
+            assert block.var is not None
+            first = kernel.copy({block.var: block.start}).index(offset)
+            self.text.line(f"prefetch_{dtypes.name(buffer.dtype)}({self.text.buffer(buffer)}, {first}, {ahead.BLOCK})")
 
     def _carry_depth(self) -> int:
         """Scans start anew for each point of the variables before the last."""

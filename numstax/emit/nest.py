@@ -24,6 +24,9 @@ from numstax.ir.overlap import apart
 from numstax.records import record
 from numstax.tiles.cpu import access
 
+LONG = 256
+"""Steps of a loop that the compiler is not to write out one by one."""
+
 
 @record
 class Axis:
@@ -38,11 +41,11 @@ class Axis:
     @property
     def header(self) -> str:
         first = "" if self.start == "0" and not self.step else f"{self.start}, "
-        if not self.step:
-            return f"for {self.name} in range({first}{self.stop})"
-        # around another loop: repeating that for every step only takes longer to compile
-        stop = f"rolled({self.stop})" if self.stop.isdigit() else self.stop
-        return f"for {self.name} in range({first}{stop}, {self.step})"
+        step = f", {self.step}" if self.step else ""
+        # written out, long loops or loops around others take longer to compile, and values that several of them use
+        # are kept in too few registers
+        written_out = not self.stop.isdigit() or (not self.step and int(self.stop) < LONG)
+        return f"for {self.name} in range({first}{self.stop if written_out else f'rolled({self.stop})'}{step})"
 
 
 @record

@@ -167,7 +167,8 @@ class Tiling:
     block : for column form (vector is outer): elements of `vector` processed together; for 2-D tiles: the
             tile edge of `vector`.
     tile : a second, transposed variable and its tile edge, or None.
-    unroll : independent accumulators or rows in flight; for pointwise form: elements of `vector` at a time.
+    unroll : independent accumulators or rows in flight; for column form: rows combined with each other before the
+            accumulators, where any order will do; for pointwise form: elements of `vector` at a time.
 
     On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point; `width` neighbouring elements
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,

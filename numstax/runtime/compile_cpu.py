@@ -11,11 +11,12 @@ What program text may name besides builtins and `math`:
   int8 .. uint64, float32, float64, complex64, complex128, boolean    typed conversions
   scratch_<dtype>(scratch, byte_offset)    pointer into the scratch memory, to that dtype's storage type
   offset_<dtype>(pointer, elements)        pointer moved by a number of elements
+  prefetch_<dtype>(pointer, element, n)    asks for n elements from that one on, which need not exist, to come near
   transpose_<dtype>(to, to_pitch, source, source_pitch)
                                            to[i*to_pitch + j] = source[j*source_pitch + i] for i, j < n, where n is
                                            16, or 8 for elements of 8 bytes (dtypes of at most 8 bytes)
-  rolled(n)                                n, of which the optimiser does not know that it is a constant: a loop over
-                                           a range that ends there is not repeated for every step
+  rolled(n)                                n, of which the optimiser knows only which power of two divides it: a loop
+                                           over a range that ends there is not written out for every step
   run_<name>(calls, arguments..), share_<name>(calls, team, tasks, grain, arguments..)
                                            for the programs in `program.calls`: run all of it here, or share it out;
                                            what those call is found in `calls`
@@ -283,6 +284,8 @@ def _pointer_helpers() -> dict[str, object]:
         for prefix, base in (("scratch", types.CPointer(types.uint8)), ("offset", pointer)):
             name = f"{prefix}_{dtypes.name(dtype)}"
             helpers[name] = _expanding(name, pointer, (base, types.int64), move)
+        name = f"prefetch_{dtypes.name(dtype)}"
+        helpers[name] = _expanding(name, types.void, (pointer, types.int64, types.int64), _prefetch)
         if dtype.itemsize <= 8:
             name = f"transpose_{dtypes.name(dtype)}"
             parameters = (pointer, types.int64) * 2
@@ -291,7 +294,26 @@ def _pointer_helpers() -> dict[str, object]:
 
 
 def _hide(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
-    return builder.asm(ir.FunctionType(args[0].type, [args[0].type]), "", "=r,0", args, side_effect=False)
+    (n,) = args
+    hidden = builder.asm(ir.FunctionType(n.type, [n.type]), "", "=r,0", args, side_effect=False)
+    return builder.and_(hidden, builder.neg(builder.and_(n, builder.neg(n))))
+
+
+_LINE = 64
+
+
+def _prefetch(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+    """One request for each line, to the second-level cache."""
+    pointer, element, count = args
+    itemsize = context.get_abi_sizeof(pointer.type.pointee)
+    hints = [ir.Constant(ir.IntType(32), k) for k in (0, 2, 1)]  # to be read, not at once, data
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, *(hint.type for hint in hints)])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch", (_BYTES,), kind)
+    step = ir.Constant(count.type, max(_LINE // itemsize, 1))
+    with cgutils.for_range_slice(builder, ir.Constant(count.type, 0), count, step) as (k, _):
+        at = builder.gep(pointer, [builder.add(element, k)])
+        builder.call(prefetch, [builder.bitcast(at, _BYTES), *hints])
+    return context.get_dummy_value()
 
 
 def _transpose(

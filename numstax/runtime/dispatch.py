@@ -7,8 +7,10 @@ on it in less than one.
 Every worker has a slot, 64 bytes apart; its first word is 0 (asleep), 1 (awake), the address of a job (posted), or that
 plus one (at work), and the second how many loops are running that may post jobs: as long as there is one, the worker
 does not go to sleep.  A worker that sleeps when a job is posted has to be woken; it may find the job withdrawn.
-A job is `JOB_WORDS` words and one for each worker: function, words, tasks, step, next task, scratch, bytes of scratch
-for each thread, and then the numbers of the workers to wake.
+A job is `JOB_WORDS` words: function, words, tasks, step, threads, scratch, bytes of scratch for each thread; then how
+many tasks have been taken of each thread's share; and then the numbers of the workers to wake.  The shares follow each
+other, as equal as the step allows.  A thread takes one step after the other of its own share, so that it walks memory
+in order, and then what is left of the others'.
 """
 
 from __future__ import annotations
@@ -28,8 +30,7 @@ JOB_WORDS = 7
 SLOT_WORDS = 8
 TEAM_WORDS = 5
 CHUNKS_PER_WORKER = 16
-"""Enough to even out chunks of unequal cost or a worker that wakes late; and threads that work close to each other in
-memory are a little faster."""
+"""Enough to even out chunks of unequal cost or a worker that wakes late."""
 RESTLESS = 30000
 """After so many looks for a job, a worker that may not sleep looks every 50 us only."""
 
@@ -48,28 +49,50 @@ entry:
   %tasks = load i64, ptr %tasks.at
   %step.at = getelementptr i64, ptr %job, i64 3
   %step = load i64, ptr %step.at
-  %next = getelementptr i64, ptr %job, i64 4
+  %threads.at = getelementptr i64, ptr %job, i64 4
+  %threads = load i64, ptr %threads.at
   %scratch.at = getelementptr i64, ptr %job, i64 5
   %scratches = load ptr, ptr %scratch.at
   %stride.at = getelementptr i64, ptr %job, i64 6
   %stride = load i64, ptr %stride.at
   %offset = mul i64 %thread, %stride
   %scratch = getelementptr i8, ptr %scratches, i64 %offset
+  %round = mul i64 %threads, %step
+  %padded = add i64 %tasks, %round
+  %inside = sub i64 %padded, 1
+  %rounds = sdiv i64 %inside, %round
+  %share = mul i64 %rounds, %step
+  br label %shares
+shares:
+  %k = phi i64 [0, %entry], [%k.next, %over]
+  %sum = add i64 %thread, %k
+  %owner = srem i64 %sum, %threads
+  %next = getelementptr [NEXT x i64], ptr %job, i64 1, i64 %owner
+  %first = mul i64 %owner, %share
+  %last = add i64 %first, %share
+  %stop = call i64 @llvm.smin.i64(i64 %last, i64 %tasks)
   br label %loop
 loop:
-  %lo = atomicrmw add ptr %next, i64 %step monotonic
-  %left = icmp slt i64 %lo, %tasks
-  br i1 %left, label %run, label %done
+  %taken = atomicrmw add ptr %next, i64 %step monotonic
+  %lo = add i64 %first, %taken
+  %left = icmp slt i64 %lo, %stop
+  br i1 %left, label %run, label %over
 run:
   %end = add i64 %lo, %step
-  %hi = call i64 @llvm.smin.i64(i64 %end, i64 %tasks)
+  %hi = call i64 @llvm.smin.i64(i64 %end, i64 %stop)
   call void %function(ptr %words, i64 %lo, i64 %hi, ptr %scratch)
   br label %loop
+over:
+  %k.next = add i64 %k, 1
+  %more = icmp slt i64 %k.next, %threads
+  br i1 %more, label %shares, label %done
 done:
   ret void
 }
 
-define internal void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, ptr %scratches, i64 %stride) {
+define internal void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, i64 %threads, ptr %scratches,
+                           i64 %stride) {
+entry:
   store ptr %function, ptr %job
   %words.at = getelementptr i64, ptr %job, i64 1
   store ptr %words, ptr %words.at
@@ -77,20 +100,30 @@ define internal void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 
   store i64 %tasks, ptr %tasks.at
   %step.at = getelementptr i64, ptr %job, i64 3
   store i64 %step, ptr %step.at
-  %next = getelementptr i64, ptr %job, i64 4
-  store i64 0, ptr %next
+  %threads.at = getelementptr i64, ptr %job, i64 4
+  store i64 %threads, ptr %threads.at
   %scratch.at = getelementptr i64, ptr %job, i64 5
   store ptr %scratches, ptr %scratch.at
   %stride.at = getelementptr i64, ptr %job, i64 6
   store i64 %stride, ptr %stride.at
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%k.next, %loop]
+  %next = getelementptr [NEXT x i64], ptr %job, i64 1, i64 %k
+  store i64 0, ptr %next
+  %k.next = add i64 %k, 1
+  %more = icmp slt i64 %k.next, %threads
+  br i1 %more, label %loop, label %done
+done:
   ret void
 }
 
 define i64 @post(ptr %slots, i64 %count, ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step,
                  ptr %scratches, i64 %stride) {
 entry:
-  call void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, ptr %scratches, i64 %stride)
-  %asleep = getelementptr i64, ptr %job, i64 7
+  %threads = add i64 %count, 1
+  call void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, i64 %threads, ptr %scratches, i64 %stride)
+  %asleep = getelementptr [NEXT x i64], ptr %job, i64 1, i64 %threads
   %posted = ptrtoint ptr %job to i64
   br label %loop
 loop:
@@ -157,7 +190,6 @@ done:
 
 define void @share(ptr %team, ptr %function, ptr %words, i64 %tasks, i64 %grain) {
 entry:
-  %job = alloca [7 x i64]
   %slots.at = getelementptr i64, ptr %team, i64 1
   %slots = load ptr, ptr %slots.at
   %helpers.at = getelementptr i64, ptr %team, i64 2
@@ -171,9 +203,12 @@ entry:
   %even = sdiv i64 %tasks, %chunks
   %more = add i64 %even, 1
   %step = call i64 @llvm.smax.i64(i64 %more, i64 %grain)
-  call void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, ptr %scratch, i64 %stride)
   %several = icmp slt i64 %step, %tasks
   %count = select i1 %several, i64 %helpers, i64 0
+  %takers = add i64 %count, 1
+  %length = add i64 %takers, NEXT
+  %job = alloca i64, i64 %length
+  call void @fill(ptr %job, ptr %function, ptr %words, i64 %tasks, i64 %step, i64 %takers, ptr %scratch, i64 %stride)
   %posted = ptrtoint ptr %job to i64
   br label %loop
 loop:
@@ -253,7 +288,7 @@ _PAUSES = {
 
 def _program() -> Program:
     declaration, pause = _PAUSES.get(os.uname().machine, ("", "fence seq_cst"))
-    numbers = {"PAUSE": pause, "CHUNKS": str(CHUNKS_PER_WORKER), "RESTLESS": str(RESTLESS)}
+    numbers = {"PAUSE": pause, "CHUNKS": str(CHUNKS_PER_WORKER), "NEXT": str(JOB_WORDS), "RESTLESS": str(RESTLESS)}
     text = re.sub("|".join(numbers), lambda m: numbers[m[0]], _TEXT)
     return Program("dispatch", "llvm", declaration + text, "work", ())
 

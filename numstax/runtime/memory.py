@@ -98,7 +98,8 @@ class Pool:
 
     def _root(self, nbytes: int) -> np.ndarray:
         roots = self._roots[nbytes] = self._roots.pop(nbytes, deque())
-        for _ in range(min(len(roots), _LOOKS)):
+        roots.rotate(1)  # the one used last, which caches may still hold, comes before the one used longest ago
+        for _ in range(min(len(roots) + 1, _LOOKS) if roots else 0):
             unshared = _references(roots) == _UNSHARED
             roots.rotate(-1)
             if unshared:

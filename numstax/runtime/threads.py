@@ -59,14 +59,14 @@ class Workers:
         helpers = threads - 1
         if len(self._wake) < helpers:
             self._start(helpers)
-        step = max(grain, -(-tasks // (threads * CHUNKS_PER_WORKER))) if helpers else tasks
+        step = max(grain, -(-tasks // (threads * CHUNKS_PER_WORKER))) if helpers else max(tasks, 1)
         stride = -(-scratch // ALIGNMENT) * ALIGNMENT
         memory = scratch_address(stride * threads)
         dispatch, slots, wake = self._dispatch(), self._slots, self._wake
-        job = (ctypes.c_int64 * (JOB_WORDS + helpers))()
+        job = (ctypes.c_int64 * (JOB_WORDS + threads + helpers))()
         try:
             for k in range(dispatch.post(slots, helpers, job, part, words, tasks, step, memory, stride)):
-                wake[job[JOB_WORDS + k]].put(None)
+                wake[job[JOB_WORDS + threads + k]].put(None)
         except BaseException:
             # an interrupt: a worker that has a job and sleeps on would not be woken again
             for sleeper in wake:

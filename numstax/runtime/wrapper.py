@@ -37,7 +37,6 @@ from numstax.program import (
     Step,
     all_steps,
 )
-from numstax.runtime.layouts import Layouts
 
 
 class Style(ABC):
@@ -58,11 +57,6 @@ class Style(ABC):
     @abstractmethod
     def address(self, writer: Writer, name: str) -> str:
         """An expression for the address of an array."""
-
-    def view(self, writer: Writer, view: ArrayExpr) -> str:
-        """An expression for a view that a library function is given."""
-        words = view.array, writer.constant(view.dtype), spelled(view.shape), spelled(view.strides), view.offset
-        return f"strided({', '.join(words)})"
 
     @abstractmethod
     def call(self, writer: Writer, step: Call, program: Program) -> Iterator[str]:
@@ -102,7 +96,7 @@ def write(plan: Plan, style: Style, observed: bool = False) -> tuple[str, dict[s
 @dataclass
 class Writer:
     """passed : arrays that programs take, which therefore have an address.  moving : arguments whose part other arrays
-    take over for a while.  layouts : what is known of the arrays."""
+    take over for a while."""
 
     plan: Plan
     style: Style
@@ -119,7 +113,6 @@ class Writer:
         self.moving = [name for name in turning if name in arrays]
         if self.passed & turning.keys():
             self.passed |= turning.keys()
-        self.layouts = Layouts(self.plan)
 
     def text(self) -> str:
         arguments = [a.name for a in self.plan.arguments]
@@ -250,7 +243,8 @@ class Writer:
     def value(self, tree: object) -> str:
         """An argument of an extern call, spelled."""
         if isinstance(tree, ArrayExpr):
-            return self.style.view(self, tree)
+            dtype = self.constant(tree.dtype)
+            return f"strided({tree.array}, {dtype}, {spelled(tree.shape)}, {spelled(tree.strides)}, {tree.offset})"
         if isinstance(tree, Name):
             scalar = self.scalars.get(tree.text)
             return tree.text if scalar is None else f"{self.constant(scalar.dtype.type)}({tree.text})"

@@ -5,7 +5,8 @@ A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Form
   pointwise  no inner loops; `vector` is the outer variable that most accesses walk with stride 1
   transpose  the same, where some loads walk another variable (`tile`) with stride 1: two-dimensional tiles
   row        the last inner variable of each loop is the vector
-  column     `vector` is an outer variable, since loads walk that one with stride 1: `block` lanes at a time
+  column     `vector` is an outer variable, since loads walk that one with stride 1: `block` lanes at a time, and
+             `unroll` rows
   scan       rows with a running sum: `unroll` rows in flight
 
 Any form computes the same values; a wrong choice only costs time.
@@ -30,6 +31,11 @@ COSTLY = 20
 LANES = 16
 LEAST_BYTES = 1024
 """Bytes of a row in one block, where the number of columns has no bound."""
+JAM = 4
+STREAMED_BYTES = 1 << 21
+"""So much comes from memory rather than from a core's own cache."""
+NARROW_BYTES = 512
+"""Bytes of a row that take no longer than what goes on around the loop over them."""
 SHARED = 8192
 """Vector operations above which the columns of a kernel are shared out among threads."""
 
@@ -50,7 +56,7 @@ def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
         return _pointwise(kernel, machine)
     column, score = _best(kernel.outer, kernel.loops)
     if any(isinstance(e, Accumulate) for loop in kernel.loops for e in loop.effects):
-        return Tiling(vector=column, block=_column_block(kernel, column, machine), form="column")
+        return _column(kernel, column, machine)
     iterating = [loop for loop in kernel.loops if loop.inner]
     along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in iterating)
     if sum(_unit_strides(loop, column) for loop in iterating) < along_rows:
@@ -58,7 +64,7 @@ def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
         score = 0
     scans = any(isinstance(e, Scan) for loop in kernel.loops for e in loop.effects)
     if score > along_rows or (scans and score == along_rows and score and not _is_long(kernel)):
-        return Tiling(vector=column, block=_column_block(kernel, column, machine), form="column")
+        return _column(kernel, column, machine)
     return Tiling(form="scan", unroll=SCAN_ROWS) if scans else Tiling(form="row")
 
 
@@ -97,6 +103,20 @@ def _tile_edge(kernel: Kernel, machine: Hardware) -> int:
     while edge > 16 and edge * edge * widest > machine.l2 // 4:
         edge //= 2
     return edge
+
+
+def _column(kernel: Kernel, lane: Var, machine: Hardware) -> Tiling:
+    block = _column_block(kernel, lane, machine)
+    return Tiling(vector=lane, block=block, unroll=_jam(kernel, lane, block), form="column")
+
+
+def _jam(kernel: Kernel, lane: Var, block: int) -> int:
+    """Rows at a time.  Taking several spares loads and stores of the accumulators, but memory is read up to a third
+    slower in several streams than in one."""
+    widest = max(b.dtype.itemsize for b in kernel.buffers)
+    sizes = (product(v.extent for v in (*kernel.outer, *loop.inner)) * widest for loop in kernel.loops)
+    wide = block * widest >= NARROW_BYTES and _may_reach(lane.extent * widest, NARROW_BYTES)
+    return 1 if wide and any(_may_reach(size, STREAMED_BYTES) for size in sizes) else JAM
 
 
 def _column_block(kernel: Kernel, lane: Var, machine: Hardware) -> int:
