@@ -13,6 +13,8 @@ from types import FunctionType
 import numpy as np
 from scipy.special import erf
 
+from numstax import dtypes
+
 
 def relu_sum(x, w):
     return (np.maximum(x + w, 0) * 2).sum(-1)
@@ -37,14 +39,29 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
+def softmax_low(x):
+    return softmax(x.astype(np.float32)).astype(x.dtype)
+
+
 def layernorm(x, g, b):
     d = x - x.mean(-1, keepdims=True)
     return d / np.sqrt((d * d).mean(-1, keepdims=True) + 1e-5) * g + b
 
 
+def layernorm_low(x, g, b):
+    f = np.float32
+    return layernorm(x.astype(f), g.astype(f), b.astype(f)).astype(x.dtype)
+
+
 def rmsnorm_residual(x, r, g):
     h = x + r
     return h / np.sqrt((h * h).mean(-1, keepdims=True) + 1e-6) * g, h
+
+
+def rmsnorm_residual_low(x, r, g):
+    f = np.float32
+    y, h = rmsnorm_residual(x.astype(f), r.astype(f), g.astype(f))
+    return y.astype(x.dtype), h.astype(x.dtype)
 
 
 def col_mean(x):
@@ -119,24 +136,26 @@ class Workload:
     out_elements: int = 0
     flops: float = 0.0
     rotate: bool = True
+    dtype: np.dtype = dtypes.FLOAT32
 
     @property
     def name(self) -> str:
-        return self.fn.__name__
+        return self.fn.__name__.removesuffix("_low")
 
     @property
     def label(self) -> str:
-        return f"{self.name}({'x'.join(map(str, self.inputs[0]))})"
+        low = "" if self.dtype == dtypes.FLOAT32 else f" {dtypes.name(self.dtype)}"
+        return f"{self.name}({'x'.join(map(str, self.inputs[0]))}){low}"
 
     @property
     def bytes(self) -> int:
-        """Each input read once, each output written once, in float32."""
-        return 4 * (sum(math.prod(s) for s in self.inputs) + self.out_elements)
+        """Each input read once, each output written once."""
+        return self.dtype.itemsize * (sum(math.prod(s) for s in self.inputs) + self.out_elements)
 
     def make(self, seed: int = 0) -> list[np.ndarray]:
         rng = np.random.default_rng(seed)
         if not self.uniform:
-            return [rng.standard_normal(s, np.float32) for s in self.inputs]
+            return [rng.standard_normal(s, np.float32).astype(self.dtype, copy=False) for s in self.inputs]
         return [
             (rng.random(s, np.float32) * (hi - lo) + lo).astype(np.float32)
             for s, (lo, hi) in zip(self.inputs, self.uniform, strict=True)
@@ -173,6 +192,35 @@ def table(quick: bool = False) -> list[Workload]:
         ),
     ]
     return [w for w in rows if w.row in ("1", "3", "5", "6", "9", "10", "11", "14")] if quick else rows
+
+
+def gpu_table() -> list[Workload]:
+    """Rows for a GPU: sizes several times its caches."""
+    m, low = 8192, {"dtype": dtypes.BFLOAT16}
+    prices = ((10.0, 50.0), (10.0, 50.0), (0.5, 3.0))
+    wide, long, tall = (65536, 1000), (4096, 65536), (65536, 1024)
+    return [
+        Workload("1", relu_sum, (tall, (1024,)), out_elements=65536),
+        Workload("2", transpose_add, ((m, m), (m, m)), out_elements=m * m),
+        Workload("3", gelu_backward, ((1 << 26,), (1 << 26,)), out_elements=1 << 26),
+        Workload("4", sum_squares, ((64, 1 << 22),), out_elements=64),
+        Workload("5", softmax, (wide,), out_elements=math.prod(wide)),
+        Workload("5", softmax_low, (wide,), out_elements=math.prod(wide), **low),
+        Workload("5", softmax, (long,), out_elements=math.prod(long)),
+        Workload("5", softmax_low, (long,), out_elements=math.prod(long), **low),
+        Workload("6", layernorm, (tall, (1024,), (1024,)), out_elements=math.prod(tall)),
+        Workload("6", layernorm_low, (tall, (1024,), (1024,)), out_elements=math.prod(tall), **low),
+        Workload("7", rmsnorm_residual_low, ((65536, 4096),) * 2 + ((4096,),), out_elements=2 * 65536 * 4096, **low),
+        Workload("8", col_mean, ((65536, 2048),), out_elements=2048),
+        Workload("9", row_var, ((4096, 32768),), out_elements=4096),
+        Workload("10", black_scholes, ((1 << 25,),) * 3, uniform=prices, out_elements=2 << 25),
+        Workload("11", stencil5, ((m, m),), out_elements=(m - 2) ** 2),
+        Workload("12a", full_sum, ((1 << 28,),), out_elements=1),
+        Workload("12b", full_argmax, ((1 << 28,),), out_elements=2),
+        Workload("13", cumsum_rows, ((m, 16384),), out_elements=m * 16384),
+        Workload("14", bcast_chain, ((m, m), (m, 1), (1, m)), out_elements=m * m),
+        Workload("15", small_chain, ((256, 256),), out_elements=256 * 256, rotate=False),
+    ]
 
 
 def rebind(fn: FunctionType, **names: object) -> FunctionType:

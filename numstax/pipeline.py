@@ -68,8 +68,8 @@ class Pass:
 PASSES = (
     Pass("simplify", "graph", lambda r, knobs: simplify(r.graph)),
     Pass("lower", "schedule", lambda r, knobs: lower(r.graph)),
-    Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r))),
-    Pass("split", "schedule", lambda r, knobs: split(_schedule(r))),
+    Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r), r.machine)),
+    Pass("split", "schedule", lambda r, knobs: split(_schedule(r), r.machine)),
     Pass("tile", "schedule", lambda r, knobs: _tile(_schedule(r), r.machine)),
     Pass("emit", "emitted", lambda r, knobs: _emit(_schedule(r), r.machine, knobs)),
     Pass("plan", "plan", lambda r, knobs: plan(r.graph, _schedule(r), r.emitted)),

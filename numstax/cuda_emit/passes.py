@@ -13,7 +13,7 @@ from dataclasses import replace
 from numstax.cuda_emit.accesses import Chunk, Staged, WideStores
 from numstax.cuda_emit.points import decode
 from numstax.emit.nest import Axis, BodyText, KernelText
-from numstax.ir.index import Index, Var
+from numstax.ir.index import Var
 from numstax.ir.loops import Accumulate, Effect, Loop, Store
 from numstax.records import record
 
@@ -23,23 +23,28 @@ Handler = Callable[[BodyText, Effect, Chunk], bool]
 
 @record
 class Span:
-    """The points of one group of chunks: variables, the lane last; `first` names the number of this thread's first
-    point, its chunks are `step` points apart; `limit` is the number of points, None where all chunks lie inside."""
+    """The points of one group of chunks: `variables` are numbered, last one fastest; `first` names the number of this
+    thread's first point, its chunks are `step` points apart.  Numbers at or beyond `limit` are none; None where all
+    chunks lie inside.  The `lane` is the last variable, or one that has a name already."""
 
     variables: tuple[Var, ...]
+    lane: Var
     width: int
     count: int
     first: str
     step: int
-    limit: Index | None
+    limit: str | None
 
 
 class Pass:
-    """`loops` at every point of a span."""
+    """`loops` at every point of a span; `element` is the name for the points of a chunk, where it has to be a given
+    one."""
 
-    def __init__(self, kernel: KernelText, loops: Sequence[Loop], span: Span, staged: Staged) -> None:
+    def __init__(
+        self, kernel: KernelText, loops: Sequence[Loop], span: Span, staged: Staged, element: str = ""
+    ) -> None:
         self.kernel, self.text, self.loops, self.span, self.staged = kernel, kernel.text, loops, span, staged
-        self.lane = span.variables[-1]
+        self.lane, self.element = span.lane, element
         self.stores = WideStores(kernel, loops, self.lane, span.width)
 
     def run(self, handle: Handler) -> None:
@@ -57,7 +62,7 @@ class Pass:
     def _chunks(self) -> Iterator[Chunk]:
         """Inside the loop over the chunks, where they lie inside of the space."""
         span, text = self.span, self.text
-        number, element = "0", text.fresh("e")
+        number, element = "0", self.element or text.fresh("e")
         if span.count == 1:
             with self._masked(span.first, number, element) as chunk:
                 yield chunk
@@ -77,7 +82,7 @@ class Pass:
             self._assign(lines)
             yield chunk
             return
-        with self.text.block(f"if {point} < {self.kernel.index(span.limit)}"):
+        with self.text.block(f"if {point} < {span.limit}"):
             self._assign(lines)
             yield chunk
 
@@ -86,7 +91,7 @@ class Pass:
             self.text.line(f"{name} = {value}")
 
     def _compute(self, chunk: Chunk, handle: Handler) -> None:
-        axes = [Axis(v, chunk.names[v], "", "") for v in self.span.variables[:-1]]
+        axes = [Axis(v, chunk.names[v], "", "") for v in self.span.variables if v != self.lane]
         axes.append(Axis(self.lane, chunk.at(chunk.element), "", ""))
         self.stores.declare()
         for name, place in self.kernel.places.items():

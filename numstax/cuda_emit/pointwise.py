@@ -27,8 +27,8 @@ def print_points(kernel: KernelText) -> tuple[Index, ...]:
     block = step * tiling.unroll
     thread = "int64(thread_x())" if tiling.width == 1 else f"int64(thread_x())*{tiling.width}"
     first = text.assign("p", f"int64(block_x())*{block} + {thread}")
-    limit = None if divides(block, total) is True else total
-    span = Span(variables, tiling.width, tiling.unroll, first, step, limit)
+    limit = None if divides(block, total) is True else kernel.index(total)
+    span = Span(variables, lane, tiling.width, tiling.unroll, first, step, limit)
     loads = early_loads(loops, {b.name: b for b in kernel.kernel.buffers})
     Pass(kernel, loops, span, Staged(kernel, loads, tiling.unroll, lane, tiling.width)).run(stores_only)
     return ((total + (block - 1)) // block,)

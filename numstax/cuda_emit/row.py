@@ -176,9 +176,9 @@ class _RowPass:
 
     def _group(self, first: str) -> None:
         tiling, total = self.rows.tiling, count(self.loop.inner)
-        limit = None if divides(self.rows.group, total) is True else total
+        limit = None if divides(self.rows.group, total) is True else self.kernel.index(total)
         step = WARP * tiling.width if self.team.size > 1 else tiling.width
-        span = Span(self.loop.inner, tiling.width, tiling.unroll, first, step, limit)
+        span = Span(self.loop.inner, self.loop.inner[-1], tiling.width, tiling.unroll, first, step, limit)
         staged = self._staged(span)
         Pass(self.kernel, (self.loop,), span, staged).run(self._handle)
         self._keep(staged)
@@ -201,7 +201,7 @@ class _RowPass:
             }
             keep = {x for k, x in mine.items() if (x[0], k) in later and x[0] not in written}
             known = {x: self.rows.kept[x[0], k] for k, x in mine.items() if (x[0], k) in self.rows.kept}
-        return Staged(self.kernel, loads, span.count, span.variables[-1], span.width, keep, known)
+        return Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known)
 
     def _keep(self, staged: Staged) -> None:
         if self.rows.tiling.cache == "registers":

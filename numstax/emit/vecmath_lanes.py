@@ -64,7 +64,7 @@ def _compare(predicate: str, a: Lanes, b: Lanes) -> Lanes:
 def _fma(kind: np.dtype, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     """Split both factors so that the partial products are exact in extended precision."""
     if kind == np.float32:
-        return a.astype(np.float64) * b + c
+        return np.asarray(a.astype(np.float64) * b + c)
     wide = np.longdouble
     mask = np.uint64(0xFFFFFFFFF8000000)
     a_hi, b_hi = ((v.view(np.uint64) & mask).view(np.float64) for v in (a, b))

@@ -57,6 +57,7 @@ def launcher(plan: Plan, machine: Machine, observe: Callable[[str], None] | None
         "check_status": check_status,
         "results_of": results_of,
         "check_shape": check_shape,
+        "ndarray": np.ndarray,
         "size_error": size_error,
         "CannotRunError": CannotRunError,
         "observe": observe,

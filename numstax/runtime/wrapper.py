@@ -37,6 +37,7 @@ from numstax.program import (
     Step,
     all_steps,
 )
+from numstax.runtime.layouts import Layouts
 
 
 class Style(ABC):
@@ -57,6 +58,11 @@ class Style(ABC):
     @abstractmethod
     def address(self, writer: Writer, name: str) -> str:
         """An expression for the address of an array."""
+
+    def view(self, writer: Writer, view: ArrayExpr) -> str:
+        """An expression for a view that a library function is given."""
+        words = view.array, writer.constant(view.dtype), spelled(view.shape), spelled(view.strides), view.offset
+        return f"strided({', '.join(words)})"
 
     @abstractmethod
     def call(self, writer: Writer, step: Call, program: Program) -> Iterator[str]:
@@ -96,7 +102,7 @@ def write(plan: Plan, style: Style, observed: bool = False) -> tuple[str, dict[s
 @dataclass
 class Writer:
     """passed : arrays that programs take, which therefore have an address.  moving : arguments whose part other arrays
-    take over for a while."""
+    take over for a while.  layouts : what is known of the arrays."""
 
     plan: Plan
     style: Style
@@ -113,6 +119,7 @@ class Writer:
         self.moving = [name for name in turning if name in arrays]
         if self.passed & turning.keys():
             self.passed |= turning.keys()
+        self.layouts = Layouts(self.plan)
 
     def text(self) -> str:
         arguments = [a.name for a in self.plan.arguments]
@@ -243,8 +250,7 @@ class Writer:
     def value(self, tree: object) -> str:
         """An argument of an extern call, spelled."""
         if isinstance(tree, ArrayExpr):
-            dtype = self.constant(tree.dtype)
-            return f"strided({tree.array}, {dtype}, {spelled(tree.shape)}, {spelled(tree.strides)}, {tree.offset})"
+            return self.style.view(self, tree)
         if isinstance(tree, Name):
             scalar = self.scalars.get(tree.text)
             return tree.text if scalar is None else f"{self.constant(scalar.dtype.type)}({tree.text})"

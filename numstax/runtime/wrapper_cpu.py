@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from numstax import dtypes
-from numstax.program import Allocate, Argument, Call, Param, Program
+from numstax.program import Allocate, Argument, ArrayExpr, Call, Param, Program
 from numstax.records import record
 from numstax.runtime.memory import SMALL
 from numstax.runtime.wrapper import Style, Writer, bind, known, spelled
@@ -40,6 +40,10 @@ class CpuStyle(Style):
 
     def address(self, writer: Writer, name: str) -> str:
         return f"address({name})"
+
+    def view(self, writer: Writer, view: ArrayExpr) -> str:
+        short = writer.layouts.spelled(view, writer.constant(view.dtype))
+        return Style.view(self, writer, view) if short is None else short
 
     def call(self, writer: Writer, step: Call, program: Program) -> Iterator[str]:
         passed = [p for p in program.params if p.kind in ("pointer", "size", "scalar")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from numstax.hardware import Hardware
+from numstax.hardware import Gpu, Hardware
 from numstax.ir.index import ZERO, Index, Var, bounds, hint, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop
 
@@ -54,9 +54,14 @@ def _at_point(offset: Index, outer: Sequence[Var]) -> tuple[Index | None, ...]:
     return tuple(stride_of(offset, var) for var in outer)
 
 
-def serial(outer: Sequence[Var], loops: Sequence[Loop], hardware: Hardware) -> bool:
+def enough_tasks(machine: Hardware | Gpu) -> int:
+    """Outer points that keep a machine busy: on a GPU a block runs each."""
+    return machine.sms // 2 if isinstance(machine, Gpu) else TASKS_PER_CORE * machine.cores
+
+
+def serial(outer: Sequence[Var], loops: Sequence[Loop], machine: Hardware | Gpu) -> bool:
     """Would too few cores have work?  A single large reduction is split later; what follows it costs nothing."""
-    enough = TASKS_PER_CORE * hardware.cores
+    enough = enough_tasks(machine)
     if points(outer) >= enough or not any(loop.inner for loop in loops[1:]):
         return False
     if work(outer, loops) > SMALL_WORK:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numstax.hardware import Hardware, host
+from numstax.hardware import Gpu, Hardware, host
 from numstax.ir.loops import Control, Extern, Kernel, Refusal, Schedule, in_bodies, unit_name
 from numstax.schedule.align import Joined, join
 from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
@@ -29,14 +29,14 @@ CANDIDATES = 6
 """Earlier kernels that one is offered to, of each kind."""
 
 
-def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
-    hardware = hardware or host()
-    schedule = in_bodies(schedule, lambda body: fuse(body, hardware))
-    fuser = _Fuser(schedule, hardware)
+def fuse(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule:
+    machine = machine or host()
+    schedule = in_bodies(schedule, lambda body: fuse(body, machine))
+    fuser = _Fuser(schedule, machine)
     fuser.run()
     buffers = dict(fuser.buffers)
     units = remove_dead((group.unit for group in fuser.order.groups), buffers)
-    units = localise(units, buffers, hardware.l2 // 2)
+    units = localise(units, buffers, machine.shared_block if isinstance(machine, Gpu) else machine.l2 // 2)
     units = write_in_place(units, buffers)
     fused = []
     for unit in units:
@@ -50,8 +50,8 @@ def fuse(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
 
 
 class _Fuser:
-    def __init__(self, schedule: Schedule, hardware: Hardware) -> None:
-        self.hardware, self.private = hardware, schedule.private
+    def __init__(self, schedule: Schedule, machine: Hardware | Gpu) -> None:
+        self.machine, self.private = machine, schedule.private
         self.buffers = {b.name: b for b in schedule.buffers}
         self.order = Order(schedule.units, self.buffers, schedule.private)
         self.refusals: dict[tuple[str, str], Refusal] = {}
@@ -103,7 +103,7 @@ class _Fuser:
         if not self._pays(joined):
             return "nothing of size is read or written by both"
         loops = jam(joined.first, joined.second, self.fresh)
-        if serial(joined.outer, loops, self.hardware):
+        if serial(joined.outer, loops, self.machine):
             return f"only {points(joined.outer)} iterations would run in parallel"
         return make_kernel(joined.outer, loops, self.buffers)
 

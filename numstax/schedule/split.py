@@ -15,16 +15,19 @@ from dataclasses import replace
 import numpy as np
 
 from numstax import dtypes
-from numstax.hardware import STRIP, Hardware, host
+from numstax.hardware import STRIP, Gpu, Hardware, host
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product, stride_of
 from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store, Unit, in_bodies
 from numstax.records import record
-from numstax.schedule.cost import SMALL_WORK, TASKS_PER_CORE, points, work
+from numstax.schedule.cost import SMALL_WORK, enough_tasks, points, work
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.online import online
 from numstax.schedule.record import Recorder
 from numstax.schedule.rewrite import Fresh, canonical, substitute_vars
 from numstax.schedule.views import flatten
+
+PLACES = ("argmax", "argmin")
+
 
 PARTS = 64
 """Outer points of the first kernel, at most."""
@@ -32,24 +35,54 @@ PART = 1 << 14
 """Elements in one part, at least."""
 ROWS, COLUMN_PART = 128, 1 << 17
 """Rows and elements in one part of a reduction down columns, at least: its partial results are as long as a row."""
-PLACES = ("argmax", "argmin")
+BLOCKS_PER_SM, BLOCK_PART, LINES = 4, 1 << 13, 512
+"""On a GPU: parts for each SM, elements of one, and bytes of a row that the threads of a warp read together."""
 
 
-def split(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
-    hardware = hardware or host()
-    schedule = in_bodies(schedule, lambda body: split(body, hardware))
+@record
+class Limits:
+    """What is worth splitting on a machine.
+
+    tasks : outer points that keep it busy.
+    parts, part, rows, column_part : as the constants above.
+    strip : bytes of a row that one task takes where a reduction goes down columns.
+    small : elementary operations that are never shared out.
+    cache : bytes of a row that stay near the core from one loop to the next.
+    """
+
+    tasks: int
+    parts: int
+    part: int
+    rows: int
+    column_part: int
+    strip: int
+    small: int
+    cache: int
+
+
+def limits(machine: Hardware | Gpu) -> Limits:
+    if isinstance(machine, Gpu):
+        blocks = BLOCKS_PER_SM * machine.sms
+        return Limits(enough_tasks(machine), blocks, BLOCK_PART, ROWS, BLOCK_PART, LINES, 0, machine.shared_block)
+    return Limits(enough_tasks(machine), PARTS, PART, ROWS, COLUMN_PART, STRIP, SMALL_WORK, machine.l2 // 2)
+
+
+def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule:
+    machine = machine or host()
+    schedule = in_bodies(schedule, lambda body: split(body, machine))
+    limit = limits(machine)
     splitter = _Splitter(schedule)
     users = Counter(name for unit in schedule.units for name in unit.reads() | unit.writes())
     private = frozenset(b.name for b in schedule.buffers if b.kind == "temp" and users[b.name] == 1)
     units: list[Unit] = []
     for unit in schedule.units:
-        parts = _parts(unit, hardware) if isinstance(unit, Kernel) else None
+        parts = _parts(unit, limit) if isinstance(unit, Kernel) else None
         if not isinstance(unit, Kernel):
             units.append(unit)
         elif parts is not None:
             units += splitter.split(unit, parts)
         else:
-            units.append(online(unit, splitter.buffers, private, hardware.l2 // 2, splitter.names.name()) or unit)
+            units.append(online(unit, splitter.buffers, private, limit.cache, splitter.names.name()) or unit)
     for k, unit in enumerate(units):
         if isinstance(unit, Kernel):
             outer, loops = canonical(unit.outer, unit.loops)
@@ -59,15 +92,15 @@ def split(schedule: Schedule, hardware: Hardware | None = None) -> Schedule:
     return replace(schedule, units=tuple(units), buffers=buffers)
 
 
-def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
+def _parts(kernel: Kernel, limit: Limits) -> int | None:
     """How many parts to reduce in; None when the kernel has enough outer points, or cannot be split."""
     first, *rest = kernel.loops
     outer = points(kernel.outer)
     if not first.inner or any(loop.inner for loop in rest):
         return None
-    columns = _columns(kernel)
+    columns = _columns(kernel, limit.strip)
     tasks = points(kernel.outer[:-1]) * -(-hint(kernel.outer[-1].extent) // columns) if columns else outer
-    if tasks >= TASKS_PER_CORE * hardware.cores:
+    if tasks >= limit.tasks:
         return None
     reductions = [e for e in first.effects if isinstance(e, Reduce)]
     stored = [kernel.buffer(e.buffer).kind for e in first.effects if isinstance(e, Store)]
@@ -79,18 +112,18 @@ def _parts(kernel: Kernel, hardware: Hardware) -> int | None:
     if bounds(product(v.extent for v in kernel.outer))[1] and bounds(product(v.extent for v in first.inner))[1] is None:
         # the next call may bring any length; parts without elements are right, and cost little, unless all are
         longest = bounds(extent)[1]
-        parts = PARTS // max(tasks, 1)
+        parts = limit.parts // max(tasks, 1)
         parts = parts if longest is None else min(parts, longest)
         return parts if parts >= 2 else None
-    rows, part = (ROWS, COLUMN_PART) if columns else (1, PART)
-    most = min(PARTS // max(tasks, 1), hint(extent) // rows, outer * points(first.inner) // part)
-    if most < 2 or work(kernel.outer, kernel.loops) <= SMALL_WORK:
+    rows, part = (limit.rows, limit.column_part) if columns else (1, limit.part)
+    most = min(limit.parts // max(tasks, 1), hint(extent) // rows, outer * points(first.inner) // part)
+    if most < 2 or work(kernel.outer, kernel.loops) <= limit.small:
         return None
     # a divisor needs no remainder
     return next((p for p in range(most, most // 2, -1) if hint(extent) % p == 0), most)
 
 
-def _columns(kernel: Kernel) -> int:
+def _columns(kernel: Kernel, strip: int) -> int:
     """How many results one task makes where a reduction goes down columns: a strip of each row; 0 where not."""
     first = kernel.loops[0]
     if not kernel.outer:
@@ -99,7 +132,7 @@ def _columns(kernel: Kernel) -> int:
     along = [stride_of(offset, kernel.outer[-1]) for offset in offsets]
     if ONE not in along or ONE in (stride_of(offset, first.inner[-1]) for offset in offsets):
         return 0
-    return STRIP // max(b.dtype.itemsize for b in kernel.buffers)
+    return strip // max(b.dtype.itemsize for b in kernel.buffers)
 
 
 @record

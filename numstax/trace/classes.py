@@ -4,6 +4,7 @@ refused by name.  isinstance and issubclass answer as for the originals."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,11 +30,14 @@ class StandIn(type):
             return cls.convert(*args, **kwargs)
         return cls.original(*args, **kwargs)
 
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.original, name)
+
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.original)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.original)
+        return issubclass(subclass.original if isinstance(subclass, StandIn) else subclass, cls.original)
 
     def __hash__(cls) -> int:
         return hash(cls.original)
@@ -72,8 +76,21 @@ _REFUSED = {
     np.recarray: ("is an ndarray of another kind", "use one array for each field"),
     np.memmap: ("opens a file", "open it outside and pass the array"),
 }
-_ALWAYS = (np.vectorize, np.memmap)
-"""Refused whatever the arguments are."""
+_ALWAYS = (np.vectorize, np.memmap, np.ndarray)
+"""Not the original whatever the arguments are."""
+
+
+def _new_array(
+    rec: Recorder, shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None,
+    order: str | None = None,
+) -> Any:  # fmt: skip
+    """np.ndarray(shape, dtype): an array whose contents are undefined, as that of np.empty."""
+    if buffer is not None or offset or strides is not None:
+        raise UnsupportedOperationError(
+            "numpy.ndarray(buffer=...) is a view of any memory, which cannot be compiled", user_origin(),
+            "slice or reshape the array",
+        )  # fmt: skip
+    return rec.call(np.empty, (shape, dtype, order or "C"), {})
 
 
 def refused(cls: type) -> UnsupportedOperationError:
@@ -88,13 +105,18 @@ def numpy_class(rec: Recorder, cls: type) -> type | None:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise refused(cls)
 
+    if cls in rec.stand_ins:
+        return rec.stand_ins[cls]
     if cls in _REFUSED:
         convert: Callable[..., Any] = refuse
     elif cls is np.broadcast:
         convert = lambda *args: Broadcast(rec, args)  # noqa: E731
+    elif cls is np.ndarray:
+        convert = partial(_new_array, rec)
     elif cls is np.ndenumerate:
         convert = _enumerate
     else:
         return None
     members = {"original": cls, "convert": staticmethod(convert), "always": cls in _ALWAYS, "__slots__": ()}
-    return StandIn(cls.__name__, (), members)
+    found = rec.stand_ins[cls] = StandIn(cls.__name__, (), members)
+    return found

@@ -21,7 +21,7 @@ from numstax.errors import SideEffectError
 from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
-from numstax.trace.classes import StandIn
+from numstax.trace.classes import StandIn, numpy_class
 from numstax.trace.counted import Iteration, TracedRange
 from numstax.trace.origin import user_origin
 from numstax.trace.recorder import contains_traced
@@ -118,7 +118,7 @@ def _type_question(rec: Recorder) -> type:
         if len(args) != 1:
             return type(*args)
         found = args[0].__class__ if type(args[0]) in (TracedArray, Size) else type(args[0])
-        return rec.stand_ins.get(found, found)
+        return numpy_class(rec, found) or rec.stand_ins.get(found, found)
 
     members = {"original": type, "convert": staticmethod(question), "always": True, "__slots__": ()}
     return StandIn("type", (), members)

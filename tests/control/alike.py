@@ -26,10 +26,10 @@ def plain(program, args):
         return program(*args)
 
 
-def check(program, args, backend):
+def check(program, args, backend, **options):
     ours, theirs = copy.deepcopy(args), copy.deepcopy(args)
     wanted = plain(program, theirs)
-    compiled = numstax.jit(program, strict=True, backend=backend)
+    compiled = numstax.jit(program, strict=True, backend=backend, **options)
     alike(compiled(*ours), wanted)
     alike(ours, theirs)
     return compiled

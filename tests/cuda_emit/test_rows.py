@@ -74,12 +74,12 @@ def test_what_other_threads_wrote_is_waited_for() -> None:
     check(function, normal((2, 5000)))
 
 
-def test_large_sums_are_as_good_as_numpys() -> None:
+def test_large_sums_are_nearly_exact() -> None:
     x = (normal((3, 300_000)) + np.float32(100)).astype(np.float32)
     exact = x.astype(np.float64).sum(1)
 
     ours = simulated(lambda x: x.sum(1), x)[0][0]
-    assert np.abs(ours - exact).max() <= np.abs(x.sum(1) - exact).max()
+    assert (np.abs(ours - exact) <= 1.5 * np.spacing(exact.astype(np.float32))).all()
 
 
 @pytest.mark.parametrize("axes", [(0, 2), (1, 2), (0, 1), None, 0])

@@ -263,3 +263,14 @@ CREATION = {
 @pytest.mark.parametrize("name", CREATION)
 def test_creation(name: str) -> None:
     check(CREATION[name], np.float64(1.25))
+
+
+def _filled(s: np.float64) -> tuple:
+    made = np.ndarray((2, 3), dtype=np.float32)
+    made[:] = s
+    asked = type(made) is np.ndarray, isinstance(made, np.ndarray), issubclass(np.ndarray, np.ndarray)
+    return made, asked, np.ndarray.__name__, isinstance(3, np.ndarray)
+
+
+def test_ndarray_makes_an_array_and_is_a_type() -> None:
+    check(_filled, np.float64(1.25))

@@ -1,0 +1,39 @@
+"""Small matrix products as sums of products, which fuse with what is around them and run inside compiled loops.
+
+A `matmul` node with its new operands enters; the nodes of a reduction leave, or None where a library's product is
+better: matrices of some size are what BLAS is for.  A product with a vector reads each element of the matrix once,
+so a loop of our own is as fast, and starts sooner.
+"""
+
+from __future__ import annotations
+
+from numstax import dtypes
+from numstax.ir.graph import Builder, Node
+from numstax.ir.index import ONE, Index, bounds, product
+
+MOST = 4096
+"""Multiplications in one product of small matrices."""
+
+
+def as_reduction(builder: Builder, node: Node, a: Node, b: Node) -> Node | None:
+    """``(a[..., :, None, :] * b.T[..., None, :, :]).sum(-1)`` where that is the better way to compute `node`."""
+    (*batch, m, k), n = a.shape, b.shape[-1]
+    if dtypes.kind(node.dtype) not in "iufc" or dtypes.is_low(node.dtype) or not _is_better(m, k, n):
+        return None
+
+    def spread(x: Node, before: tuple[Index, ...]) -> Node:
+        made = builder.node("reshape", (x,), before, x.dtype, node.origin)
+        return builder.node("broadcast_to", (made,), (*batch, m, n, k), x.dtype, node.origin)
+
+    rank = len(batch)
+    turned = builder.node("transpose", (b,), (*batch, n, k), b.dtype, node.origin, axes=(*range(rank), rank + 1, rank))
+    pair = spread(a, (*batch, m, ONE, k)), spread(turned, (*batch, ONE, n, k))
+    terms = builder.node("multiply", pair, (*batch, m, n, k), node.dtype, node.origin)
+    return builder.node("reduce_add", (terms,), node.shape, node.dtype, node.origin, axes=(rank + 2,))
+
+
+def _is_better(m: Index, k: Index, n: Index) -> bool:
+    if m is ONE or n is ONE:
+        return True
+    most = bounds(product((m, k, n)))[1]
+    return most is not None and most <= MOST
