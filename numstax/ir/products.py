@@ -11,14 +11,19 @@ from numstax import dtypes
 from numstax.ir.graph import Builder, Node
 from numstax.ir.index import ONE, Index, bounds, product
 
-MOST = 4096
-"""Multiplications in one product of small matrices."""
+MOST, MOST_INSIDE = 1 << 12, 1 << 15
+"""Multiplications in one product of small matrices; inside a loop, which a library call would make a loop of Python."""
 
 
-def as_reduction(builder: Builder, node: Node, a: Node, b: Node) -> Node | None:
-    """``(a[..., :, None, :] * b.T[..., None, :, :]).sum(-1)`` where that is the better way to compute `node`."""
+def as_reduction(builder: Builder, node: Node, a: Node, b: Node, inside: bool) -> Node | None:
+    """``(a[..., :, None, :] * b.T[..., None, :, :]).sum(-1)`` where that is the better way to compute `node`;
+    `inside` a loop or branch."""
     (*batch, m, k), n = a.shape, b.shape[-1]
-    if dtypes.kind(node.dtype) not in "iufc" or dtypes.is_low(node.dtype) or not _is_better(m, k, n):
+    if (
+        dtypes.kind(node.dtype) not in "iufc"
+        or dtypes.is_low(node.dtype)
+        or not _is_better(m, k, n, MOST_INSIDE if inside else MOST)
+    ):
         return None
 
     def spread(x: Node, before: tuple[Index, ...]) -> Node:
@@ -32,8 +37,8 @@ def as_reduction(builder: Builder, node: Node, a: Node, b: Node) -> Node | None:
     return builder.node("reduce_add", (terms,), node.shape, node.dtype, node.origin, axes=(rank + 2,))
 
 
-def _is_better(m: Index, k: Index, n: Index) -> bool:
+def _is_better(m: Index, k: Index, n: Index, limit: int) -> bool:
     if m is ONE or n is ONE:
         return True
     most = bounds(product((m, k, n)))[1]
-    return most is not None and most <= MOST
+    return most is not None and most <= limit

@@ -2,8 +2,8 @@
 
 A Graph enters; an equal one leaves, its nodes new.  One pass over the nodes in topological order: views of
 views are composed, lossless casts and selections by constants removed, constants folded, in the bodies of control
-flow too; states that nobody needs are dropped (see `prune`).  In bodies, small products of matrices become sums, since
-calling a library in each iteration takes longer than the product.  Floating-point identities that fail for NaN,
+flow too; states that nobody needs are dropped (see `prune`), small products of matrices become sums (see `products`).
+Floating-point identities that fail for NaN,
 infinities or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
 """
 
@@ -20,22 +20,20 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.ir.graph import CONTROL, Builder, Graph, Literal, Node, is_state
-from numstax.ir.index import ONE, ZERO, Index, as_index, hint, product
+from numstax.ir.index import ONE, ZERO, as_index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.ir.products import as_reduction
 from numstax.ir.prune import pruned
 from numstax.ir.values import cast
 
-_SMALL_PRODUCT = 1 << 15
-"""Multiplications that are done sooner than a library is called."""
-
 
 def simplify(graph: Graph) -> Graph:
-    return _simplified(graph, _Rewriter(), {})
+    return _simplified(graph, {})
 
 
-def _simplified(graph: Graph, rewriter: _Rewriter, known: Mapping[int, np.generic]) -> Graph:
-    """`known` : the arguments that hold one value everywhere."""
+def _simplified(graph: Graph, known: Mapping[int, np.generic], inside: bool = False) -> Graph:
+    """`known` : the arguments that hold one value everywhere; `inside` : it is a body of control flow."""
+    rewriter = _Rewriter(inside)
     made: dict[Node, Node] = {}
     states: dict[Node, dict[int, Node]] = {}
     nodes = graph.named()
@@ -98,7 +96,8 @@ def _constant(node: Node) -> np.generic | None:
 class _Rewriter:
     """Makes the simplest known node for an operation; arguments are already simplified."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: bool) -> None:
+        self.inside = inside
         self.builder = Builder()
         self.rules: dict[str, Callable[..., Node | None]] = {
             "reshape": self.reshape,
@@ -146,7 +145,7 @@ class _Rewriter:
         written = {k for body in bodies.values() for k, _ in body.writes}
         values = {k: _constant(arg) for k, arg in enumerate(args[first:]) if k not in written}
         known = {k: value for k, value in values.items() if value is not None}
-        simple = {name: _simplified(body, _BodyRewriter(), known) for name, body in bodies.items()}
+        simple = {name: _simplified(body, known, inside=True) for name, body in bodies.items()}
         return pruned(self.builder, node, args, simple, used)
 
     # --- rules: the node, its new arguments -> what to use instead ---
@@ -217,7 +216,7 @@ class _Rewriter:
         return None if value is None else yes if value else no
 
     def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
-        return as_reduction(self.builder, node, a, b)
+        return as_reduction(self.builder, node, a, b, self.inside)
 
     def fold(self, node: Node, args: tuple[Node, ...]) -> Node | None:
         """An elementwise operation on constants."""
@@ -226,31 +225,3 @@ class _Rewriter:
             return None
         with np.errstate(all="ignore"):
             return self.constant(node, np.asarray(ELEMENTWISE[node.op].reference(*map(np.asarray, values))))
-
-
-class _BodyRewriter(_Rewriter):
-    """For the bodies of control flow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rules["matmul"] = self.matmul
-
-    def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
-        *batch, rows, columns = node.shape
-        inner = a.shape[-1]
-        is_dot = rows is ONE and columns is ONE
-        if not is_dot and hint(product((*node.shape, inner))) > _SMALL_PRODUCT:
-            return None
-        if dtypes.kind(node.dtype) not in "iufc" or node.dtype.itemsize < 4:
-            return None
-
-        def make(op: str, args: tuple[Node, ...], shape: tuple[Index, ...], **attrs: Any) -> Node:
-            return self.node(Node(op, args, tuple(attrs.items()), shape, node.dtype, node.origin), args)
-
-        last = len(batch)
-        flipped = make("transpose", (b,), (*batch, columns, inner), axes=(*range(last), last + 1, last))
-        left = make("reshape", (a,), (*batch, rows, ONE, inner))
-        right = make("reshape", (flipped,), (*batch, ONE, columns, inner))
-        shape = (*batch, rows, columns, inner)
-        terms = tuple(make("broadcast_to", (x,), shape) for x in (left, right))
-        return make("reduce_add", (make("multiply", terms, shape),), node.shape, axes=(last + 2,))
