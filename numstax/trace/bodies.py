@@ -8,13 +8,13 @@ might fail where the body would not have run (index checks, library calls).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 from numstax.ir.graph import CONTROL, Builder, Graph, InputSpec, Node, Output, topological
 from numstax.ir.index import Index, Symbol, atoms, contiguous_strides
 from numstax.ir.ops import VIEWS
-from numstax.ir.values import map_tree
+from numstax.ir.show import index_leaves
 
 if TYPE_CHECKING:
     from numstax.trace.nodes import Nodes
@@ -47,18 +47,7 @@ class Bodies:
             return False
         if self._lazy or node.op in _MAY_FAIL or any(self._inside[a] for a in node.args):
             return True
-        return bool(self._var) and self._names_counter(node)
-
-    def _names_counter(self, node: Node) -> bool:
-        found: list[bool] = []
-
-        def look(item: object) -> object:
-            if isinstance(item, Index):
-                found.append(any(isinstance(a, Symbol) and a.name == self._var for a in atoms(item)))
-            return item
-
-        map_tree((node.shape, tuple(value for _, value in node.attrs)), look)
-        return any(found)
+        return bool(self._var) and self._var in _symbols(node)
 
     def capture(self, roots: Sequence[Node]) -> None:
         """Find what these nodes need from outside."""
@@ -104,6 +93,22 @@ class Bodies:
         return Graph(
             inputs, found, tuple((k, made[n]) for k, n in writes), asserts, binders=tuple(made[n] for n in binders)
         )
+
+
+def _symbols(node: Node) -> set[str]:
+    """The names of the symbols in what the node says itself."""
+    sizes = (*node.shape, *index_leaves(tuple(value for _, value in node.attrs)))
+    return {a.name for n in sizes for a in atoms(n) if isinstance(a, Symbol)}
+
+
+def is_before(node: Node, nodes: Nodes, first: int, counters: Set[str]) -> bool:
+    """Can the node be computed before what makes the nodes from the `first` on, which are in bodies with these
+    `counters`?"""
+    return not any(
+        part.op == "placeholder"
+        or (nodes.number(part) >= first and (part.op in _MAY_FAIL or not counters.isdisjoint(_symbols(part))))
+        for part in topological([node])
+    )
 
 
 def escaped(roots: Sequence[Node]) -> Node | None:

@@ -92,8 +92,10 @@ def _of_sets(first: bool, second: bool) -> Rule:
     return shapes
 
 
+PLACES = frozenset((np.nonzero, np.flatnonzero, np.argwhere, host.count))
+"""Where a mask holds: these cannot fail."""
 COUNTING: dict[Callable[..., Any], Rule] = {
-    **dict.fromkeys((np.nonzero, np.flatnonzero, np.argwhere, host.count), _nonzero),
+    **dict.fromkeys(PLACES, _nonzero),
     host.select: _select,
     np.unique: _unique,
     np.unique_all: _unique_parts("return_index", "return_inverse", "return_counts"),

@@ -80,6 +80,8 @@ class ShapeEnvironment:
         self.facts: list[Fact] = []
         self.asserts: list[tuple[str, Index, Index, str]] = []
         """Stated by the user about sizes without a hint: rows of Graph.asserts."""
+        self.counters: set[str] = set()
+        """The names of the counters of loops."""
         self.values: dict[str, int] = {}
         """The value of each symbol in the call that is traced; also of symbols without a hint."""
         self.integers: list[Index] = []
@@ -135,6 +137,7 @@ class ShapeEnvironment:
             trips = self.resolve(trips)
         top = None if trips is None or trips.value is None else max(trips.value - 1, 0)
         symbol = self._new("k", 0, top, 0, has_hint=False)
+        self.counters.add(str(symbol))
         fact = None if trips is None else Fact(">=", trips - symbol - 1, guarded=False)
         if fact is not None:
             self.facts.append(fact)

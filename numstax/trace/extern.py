@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from numstax.ir.index import Index, evaluate
 from numstax.ir.values import map_tree
 from numstax.trace import host
 from numstax.trace.array import TracedArray
+from numstax.trace.counts import PLACES
 from numstax.trace.extern_shapes import ShapeRule, result_shapes
 from numstax.trace.origin import user_origin
-from numstax.trace.scopes import outside_bodies
+from numstax.trace.scopes import before_bodies, outside_bodies
 from numstax.trace.sizes import Size, size_of
 
 if TYPE_CHECKING:
@@ -89,28 +91,30 @@ def call(
                 f"{name} gives a {type(part).__name__}, not arrays and numbers", user_origin(), "call it outside"
             )
     parts = [np.asarray(part) for part in found]
-    symbols = len(rec.shapes.values)
-    sizes = shapes(parts) if shapes else result_shapes(rec, function, args, kwargs, arrays, parts)
-    counts = len(rec.shapes.values) > symbols
-    if counts:
-        outside_bodies(rec)
-    results = tuple((shape, p.dtype) for shape, p in zip(sizes, parts, strict=True))
     reference = _dotted(function, name)
     if len(parts) != 1 and any(isinstance(p, tuple | list) for p in result):
         reference, args_tree = _dotted(host.flattened, name_of(host.flattened)), (function, *args_tree)
-    node = rec.nodes.make(
-        "extern", arrays, results[0][0], results[0][1],
-        function=reference, args=args_tree, kwargs=kwargs_tree, results=results,
-    )  # fmt: skip
-    rec.remember(node, parts)
-    made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
-    if counts:
-        rec.binders.append(made[0])
-    handles = (
-        rec.fresh(n, not isinstance(part, np.ndarray), type(part) if type(part) in _NUMBERS else None)
-        for n, part in zip(made, found, strict=True)
-    )
-    return map_tree(result, lambda part: next(handles))
+    with before_bodies(rec, arrays) if function in PLACES else nullcontext():
+        symbols = len(rec.shapes.values)
+        sizes = shapes(parts) if shapes else result_shapes(rec, function, args, kwargs, arrays, parts)
+        counts = len(rec.shapes.values) > symbols
+        if counts:
+            outside_bodies(rec)
+        results = tuple((shape, p.dtype) for shape, p in zip(sizes, parts, strict=True))
+        node = rec.nodes.make(
+            "extern", arrays, results[0][0], results[0][1],
+            function=reference, args=args_tree, kwargs=kwargs_tree, results=results,
+        )  # fmt: skip
+        rec.remember(node, parts)
+        made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
+        if counts:
+            rec.binders.append(made[0])
+        handles = [
+            rec.fresh(n, not isinstance(part, np.ndarray), type(part) if type(part) in _NUMBERS else None)
+            for n, part in zip(made, found, strict=True)
+        ]
+    remaining = iter(handles)
+    return map_tree(result, lambda part: next(remaining))
 
 
 def _dotted(function: Callable[..., Any], name: str) -> Hashable:

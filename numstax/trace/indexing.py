@@ -21,7 +21,8 @@ from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
-from numstax.trace.selection import Selection
+from numstax.trace.scopes import in_body
+from numstax.trace.selection import Selection, selected
 from numstax.trace.sizes import Shape, Size, size_of, text
 from numstax.trace.views import PickView, ReshapeView, SliceView
 
@@ -64,11 +65,14 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
     items, _ = _expand(rec, x, key)
     kinds = {i.kind for i in items}
     if "mask" in kinds:
-        if not _assign_mask(rec, x, items, value):
+        if _assign_mask(rec, x, items, value):
+            return
+        if not in_body(rec):
             args = (x, encode_key(rec, key), _cast_value(rec, x.dtype, value))
             x.store(extern.call(rec, host.setitem, args, {}).node)
-        return
-    if "array" in kinds:
+            return
+        items = [part for k in range(len(items)) for part in _nonzero(rec, x, items, k)]
+    if {"mask", "array"} & kinds:
         places = _places(rec, x, items)
         if not places.view:
             places.put(rec, _fitted(rec, value, x.dtype, places.shape))
@@ -356,7 +360,7 @@ def _select(rec: Recorder, x: TracedArray, items: Sequence[_Item], k: int) -> Tr
     base, given = rec.fresh(_basic(rec.shapes, x, items).node), rec.fresh(mask.node)
     if k == 0 and mask.ndim:
         return Selection(rec, base, given)
-    return extern.call(rec, host.select, (base, given, k), {})
+    return selected(rec, base, given, k)
 
 
 def _nonzero(rec: Recorder, x: TracedArray, items: Sequence[_Item], k: int) -> list[_Item]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from numstax.ir.graph import Node
 from numstax.ir.index import contiguous_strides
 from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
+from numstax.trace.bodies import is_before
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Condition, Shape, Size
 from numstax.trace.unassigned import Unassigned
@@ -49,7 +50,7 @@ class Scope:
         self.first_node = rec.nodes.count
         self.written: dict[int, tuple[Storage, Node]] = {}
         """Arrays from before that were written, and what they held."""
-        self._binders, self._asserts = len(rec.binders), len(rec.shapes.asserts)
+        self.first_binder, self.first_assert = len(rec.binders), len(rec.shapes.asserts)
         self.outer = rec.scope
         self.is_body: bool = is_body or (self.outer is not None and self.outer.is_body)
         self._undone = False
@@ -84,7 +85,7 @@ class Scope:
 
     def found(self) -> tuple[tuple[Node, ...], tuple[Any, ...]]:
         """The results that show sizes, and the statements about sizes, of this part (see Graph)."""
-        return tuple(self.rec.binders[self._binders :]), tuple(self.rec.shapes.asserts[self._asserts :])
+        return tuple(self.rec.binders[self.first_binder :]), tuple(self.rec.shapes.asserts[self.first_assert :])
 
     def close(self) -> None:
         self.rec.scope = self.outer
@@ -96,8 +97,8 @@ class Scope:
         for container, before in self._containers:
             _restore(container, before)
         self._undone = True
-        del self.rec.binders[self._binders :]
-        del self.rec.shapes.asserts[self._asserts :]
+        del self.rec.binders[self.first_binder :]
+        del self.rec.shapes.asserts[self.first_assert :]
         self.close()
 
 
@@ -281,6 +282,43 @@ def refuse(message: str, remedy: str = "") -> CannotCaptureError:
 def in_body(rec: Recorder) -> bool:
     """Will what runs now be the body of a node?"""
     return rec.scope is not None and rec.scope.is_body
+
+
+def before_bodies(rec: Recorder, sources: Sequence[Node]) -> AbstractContextManager[None]:
+    """What is made of the sources inside is made before the bodies that are being captured, where that can be."""
+    scope = rec.scope
+    if scope is None or not scope.is_body:
+        return nullcontext()
+    inner = [scope]
+    while scope.outer is not None and scope.outer.is_body:
+        scope = scope.outer
+        inner.append(scope)
+    if not all(is_before(node, rec.nodes, scope.first_node, rec.shapes.counters) for node in sources):
+        return nullcontext()
+    return _moved(rec, inner)
+
+
+@contextmanager
+def _moved(rec: Recorder, inner: Sequence[Scope]) -> Iterator[None]:
+    """Nodes, memory and sizes made inside are none of these scopes', the last of which is the outermost."""
+    count, born = rec.nodes.count, rec.storage_serial
+    binders, asserts = len(rec.binders), len(rec.shapes.asserts)
+    rec.scope, rec.storage_serial = inner[-1].outer, inner[-1].serial - 1
+    try:
+        yield
+    finally:
+        rec.nodes.forget(count)
+        for found, known, place in (
+            (rec.binders, binders, inner[-1].first_binder),
+            (rec.shapes.asserts, asserts, inner[-1].first_assert),
+        ):
+            made = found[known:]
+            del found[known:]
+            found[place:place] = made
+        for scope in inner:
+            scope.first_binder += len(rec.binders) - binders
+            scope.first_assert += len(rec.shapes.asserts) - asserts
+        rec.scope, rec.storage_serial = inner[0], born
 
 
 def outside_bodies(rec: Recorder) -> None:

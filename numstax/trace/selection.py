@@ -18,7 +18,7 @@ from numstax.ir.index import Index
 from numstax.ir.ops import ELEMENTWISE
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
-from numstax.trace.scopes import Scope, in_body, outside_bodies
+from numstax.trace.scopes import Scope, in_body
 from numstax.trace.trees import leaves
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class Selection:
     def packed(self) -> TracedArray:
         """The elements side by side."""
         if not self.is_packed:
-            outside_bodies(self.recorder)
-            self._packed = extern.call(self.recorder, host.select, (self.full, self.mask, 0), {})
+            self._packed = selected(self.recorder, self.full, self.mask, 0)
             self._packed_in = self.recorder.scope
         assert self._packed is not None
         return self._packed
@@ -175,6 +174,16 @@ class Selection:
     __bool__, __int__, __float__, __index__ = map(_of_packed, ("__bool__", "__int__", "__float__", "__index__"))
     __complex__, __array__, __contains__ = map(_of_packed, ("__complex__", "__array__", "__contains__"))
     __format__ = _of_packed("__format__")
+
+
+def selected(rec: Recorder, base: TracedArray, mask: TracedArray, at: int) -> TracedArray:
+    """``base[..., mask, ...]`` side by side, where the mask covers the axes from `at` on.  In a body the mask has to be
+    known before, and only its places are."""
+    if not in_body(rec) or not mask.ndim:
+        return extern.call(rec, host.select, (base, mask, at), {})
+    places = [part.node for part in rec.call(np.nonzero, (mask,), {})]
+    node = rec.nodes.gather(base.node, places, tuple(range(at, at + mask.ndim)))
+    return rec.fresh(rec.nodes.transpose(node, (*range(1, at + 1), 0, *range(at + 1, node.ndim))))
 
 
 def packed(tree: Any) -> Any:

@@ -172,7 +172,8 @@ def test_sizes_inside_captured_branches():
     def packs(x):
         y = x
         if x.sum() > 0:
-            y = np.sort(x[x > 0])
+            y = x + 1
+            y = np.sort(y[np.unique(y) > 0])
         return y
 
     with pytest.raises(TraceError, match=r"inside a loop or branch that is captured\n.*\n  remedy: select before"):
@@ -199,3 +200,45 @@ def test_the_length_of_a_selection_in_a_captured_loop():
 
     points, labels = np.arange(40, dtype=np.float32), np.arange(40) % 19
     same(numstax.jit(means, strict=True)(points, labels, 20), means(points, labels, 20))
+
+
+def test_elements_under_a_mask_from_before_a_captured_loop():
+    def bounced(f, walls, steps):
+        for _ in range(steps):
+            f = np.roll(f, 1, axis=1)
+            kept = f[:, walls]
+            f = 0.5 * f + 0.25
+            f[:, walls] = kept[::-1]
+            if f[0, 0, 0] > 0.4:
+                f[0] += f[0][walls & (f.shape[0] > 1)].sum()
+        return f
+
+    f = np.random.default_rng(1).random((3, 5, 4))
+    walls = np.arange(20).reshape(5, 4) % 3 == 0
+    compiled = numstax.jit(bounced, strict=True)
+    for chosen in (walls, ~walls, np.zeros_like(walls)):
+        same(compiled(f.copy(), chosen, 40), bounced(f.copy(), chosen, 40))
+    assert compiled.compile_count == 1
+
+
+def test_the_places_of_a_mask_from_before_nested_captured_loops():
+    def visited(x, chosen, steps):
+        total = np.zeros_like(x)
+        for k in range(steps):
+            while total[0] < k:
+                for i in np.nonzero(chosen)[0]:
+                    total[i] += x[i] + 1
+        return total
+
+    x, chosen = np.arange(9.0), np.arange(9) % 2 == 0
+    same(numstax.jit(visited, strict=True)(x, chosen, 20), visited(x, chosen, 20))
+
+
+def test_a_mask_that_a_captured_loop_changes_is_not_taken_before_it():
+    def program(x, steps):
+        for _ in range(steps):
+            x = x + np.sort(x[x > 1]).sum()
+        return x
+
+    with pytest.raises(TraceError, match="a size depends on data inside a loop"):
+        numstax.jit(program, strict=True)(np.arange(3.0), 5000)
