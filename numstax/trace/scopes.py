@@ -308,17 +308,17 @@ def _moved(rec: Recorder, inner: Sequence[Scope]) -> Iterator[None]:
         yield
     finally:
         rec.nodes.forget(count)
-        for found, known, place in (
-            (rec.binders, binders, inner[-1].first_binder),
-            (rec.shapes.asserts, asserts, inner[-1].first_assert),
-        ):
-            made = found[known:]
-            del found[known:]
-            found[place:place] = made
+        _move(rec.binders, binders, inner[-1].first_binder)
+        _move(rec.shapes.asserts, asserts, inner[-1].first_assert)
         for scope in inner:
             scope.first_binder += len(rec.binders) - binders
             scope.first_assert += len(rec.shapes.asserts) - asserts
         rec.scope, rec.storage_serial = inner[0], born
+
+
+def _move(items: list[Any], first: int, place: int) -> None:
+    """The items from the first on, to this place."""
+    items[:] = [*items[:place], *items[first:], *items[place:first]]
 
 
 def outside_bodies(rec: Recorder) -> None:

@@ -2,7 +2,7 @@
 
 One file for each topic: creation, shape, join, select (choosing and writing), places
 (known positions), callbacks (functions that take functions), reduce, statistics (and the
-nan-forms), numeric, linear, einsum, refused.
+nan-forms), order (medians), numeric, linear, einsum, refused.
 """
 
 from numstax.trace.functions import (  # noqa: F401
@@ -12,6 +12,7 @@ from numstax.trace.functions import (  # noqa: F401
     join,
     linear,
     numeric,
+    order,
     places,
     reduce,
     refused,
