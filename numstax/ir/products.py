@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from numstax import dtypes
 from numstax.ir.graph import Builder, Node
-from numstax.ir.index import ONE, Index, bounds, product
+from numstax.ir.index import ONE, Index, bounds, hint, product
 
 MOST, MOST_INSIDE = 1 << 12, 1 << 15
-"""Multiplications in one product of small matrices; inside a loop, which a library call would make a loop of Python."""
+"""Multiplications in one product of small matrices; inside a loop, which a library call would make a loop of Python,
+as many as there seem to be."""
 
 
 def as_reduction(builder: Builder, node: Node, a: Node, b: Node, inside: bool) -> Node | None:
     """``(a[..., :, None, :] * b.T[..., None, :, :]).sum(-1)`` where that is the better way to compute `node`;
     `inside` a loop or branch."""
     (*batch, m, k), n = a.shape, b.shape[-1]
-    if (
-        dtypes.kind(node.dtype) not in "iufc"
-        or dtypes.is_low(node.dtype)
-        or not _is_better(m, k, n, MOST_INSIDE if inside else MOST)
-    ):
+    is_number = dtypes.kind(node.dtype) in "iufc" and not dtypes.is_low(node.dtype)
+    if not is_number or not (m is ONE or n is ONE or _is_small(product((m, k, n)), inside)):
         return None
 
     def spread(x: Node, before: tuple[Index, ...]) -> Node:
@@ -31,14 +29,15 @@ def as_reduction(builder: Builder, node: Node, a: Node, b: Node, inside: bool) -
         return builder.node("broadcast_to", (made,), (*batch, m, n, k), x.dtype, node.origin)
 
     rank = len(batch)
-    turned = builder.node("transpose", (b,), (*batch, n, k), b.dtype, node.origin, axes=(*range(rank), rank + 1, rank))
+    axes = (*range(rank), rank + 1, rank)
+    turned = builder.node("transpose", (b,), (*batch, n, k), b.dtype, node.origin, axes=axes)
     pair = spread(a, (*batch, m, ONE, k)), spread(turned, (*batch, ONE, n, k))
     terms = builder.node("multiply", pair, (*batch, m, n, k), node.dtype, node.origin)
     return builder.node("reduce_add", (terms,), node.shape, node.dtype, node.origin, axes=(rank + 2,))
 
 
-def _is_better(m: Index, k: Index, n: Index, limit: int) -> bool:
-    if m is ONE or n is ONE:
-        return True
-    most = bounds(product((m, k, n)))[1]
-    return most is not None and most <= limit
+def _is_small(count: Index, inside: bool) -> bool:
+    if inside:
+        return hint(count) <= MOST_INSIDE
+    most = bounds(count)[1]
+    return most is not None and most <= MOST
