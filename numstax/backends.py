@@ -15,6 +15,7 @@ from numstax.knobs import Knobs
 from numstax.pipeline import Region, compile_graph
 from numstax.records import record
 from numstax.runtime.device_host import DeviceHost
+from numstax.runtime.graphs import launch
 from numstax.runtime.host import Host
 from numstax.runtime.launch import Launcher, launcher
 from numstax.runtime.wrapper_device import Exchange
@@ -23,12 +24,13 @@ from numstax.runtime.wrapper_device import Exchange
 @record
 class Compiled:
     """`source` : the text of `call`, where it was generated.  `observed` makes the same call again, for an observer of
-    kernels (see `launch.launcher`)."""
+    kernels (see `launch.launcher`).  `note` : what else is to be said about how it runs."""
 
     region: Region
     call: Callable[..., tuple[object, ...]]
     source: str = ""
     observed: Callable[[Callable[[str], None]], Launcher] | None = None
+    note: str = ""
 
 
 @record
@@ -43,8 +45,8 @@ def _cpu(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled
     region = compile_graph(graph, knobs)
     plan = region.plan
     assert plan is not None
-    launch = launcher(plan, host)
-    return Compiled(region, launch.call, launch.source, lambda observe: launcher(plan, host, observe))
+    made = launcher(plan, host)
+    return Compiled(region, made.call, made.source, lambda observe: launcher(plan, host, observe))
 
 
 def _gpu(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Compiled:
@@ -52,11 +54,8 @@ def _gpu(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Co
     plan = region.plan
     assert plan is not None
 
-    def make(observe: Callable[[str], None] | None = None) -> Launcher:
-        return launcher(plan, host.serving(exchange, plan), observe)
-
-    launch = make()
-    return Compiled(region, launch.call, launch.source, make)
+    made = launch(plan, host, exchange)
+    return Compiled(region, made.call, made.source, lambda observe: launch(plan, host, exchange, observe), made.note)
 
 
 def _reference(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled:

@@ -40,7 +40,7 @@ class Unit:
 class Explanation:
     """`needed` : bytes of arguments and results, each once.  `schedule` and `seconds` : what
     ran, and the time of each of its units, 0 where several were one program.  `reason` : why nothing was compiled, or
-    ''."""
+    ''.  `note` : what else is to be said about how it runs."""
 
     name: str
     units: tuple[Unit, ...] = ()
@@ -49,6 +49,7 @@ class Explanation:
     schedule: Schedule | None = None
     seconds: tuple[float, ...] = ()
     reason: str = ""
+    note: str = ""
 
     @property
     def moved(self) -> int:
@@ -68,6 +69,8 @@ class Explanation:
             yield f"  {unit.name:{width}}  {unit.seconds * 1e6:9.1f} us  {nbytes_text(unit.nbytes)}{rate}"
             yield from (f"  {'':{width}}  from {line}" for line in unit.lines)
             yield from _inside(unit, "    ")
+        if self.note:
+            yield self.note
         yield f"bytes needed {nbytes_text(self.needed)}, moved {nbytes_text(self.moved)}"
         yield "not fused:" if self.refusals else "nothing was left unfused"
         yield from (f"  {refusal.what}: {refusal.reason}" for refusal in self.refusals)
@@ -98,7 +101,8 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
         inside = tuple(part for unit in run if isinstance(unit, Control) for part in _parts(unit))
         units.append(Unit(name, lines, sum(bytes_moved(unit, sizes) for unit in run), seconds, inside))
     refusals = (*schedule.refusals, *_refusals(artifact.region.emitted))
-    return Explanation(jitted.__name__, tuple(units), refusals, bytes_needed(graph), schedule, tuple(each))
+    needed, note = bytes_needed(graph), artifact.note
+    return Explanation(jitted.__name__, tuple(units), refusals, needed, schedule, tuple(each), note=note)
 
 
 def _measure(artifact: Artifact, args: tuple, kwargs: dict) -> list[tuple[str, float]]:

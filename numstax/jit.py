@@ -67,7 +67,7 @@ class Artifact:
     enter : (args, kwargs) -> result, or MISS when the guard does not hold.
     arguments : the arguments of the compiled code, as an expression in the guard's names.
     reason : why calls like this one run as plain NumPy; '' when they are compiled.
-    observed : makes the compiled code once more, for an observer.
+    observed : makes the compiled code once more, for an observer.  note : what else is to be said about how it runs.
     """
 
     guard: Guard
@@ -77,6 +77,7 @@ class Artifact:
     source: str = ""
     reason: str = ""
     observed: Callable[[Callable[[str], None]], Launcher] | None = None
+    note: str = ""
 
     def __str__(self) -> str:
         what = f"plain NumPy: {self.reason}" if self.reason else "compiled"
@@ -247,7 +248,9 @@ class Jitted:
             run = f"plain(args, kwargs) if {overlap} else {run}"
         call = rewinding(compiled.call) if traced.draws else compiled.call
         enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self._plain)
-        artifact = Artifact(guard, enter, compiled.region, arguments, compiled.source, observed=compiled.observed)
+        artifact = Artifact(
+            guard, enter, compiled.region, arguments, compiled.source, "", compiled.observed, compiled.note
+        )
         self._log_compile(artifact, seconds, time.perf_counter() - start)
         return artifact
 

@@ -58,6 +58,8 @@ class FakeDriver:
         self.memory: dict[int, np.ndarray] = {}
         self.calls: list[str] = []
         self.launched: list[tuple[str, int]] = []
+        self.changed = 0
+        """Nodes of executable graphs that were given other parameters."""
 
     def __getattribute__(self, name: str) -> object:
         if name.startswith("cu"):
@@ -165,6 +167,61 @@ class FakeDriver:
             function, [self.value_at(p, a) for p, a in zip(function.params, _table(params, function), strict=True)]
         )
         return (OK,)
+
+    # --- graphs ---------------------------------------------------------------------------------------
+
+    CUDA_KERNEL_NODE_PARAMS = CUDA_MEMCPY3D = SimpleNamespace
+    CUmemorytype = SimpleNamespace(CU_MEMORYTYPE_DEVICE=2)
+
+    def cuCtxGetCurrent(self):
+        return OK, 1000
+
+    def cuGraphCreate(self, flags):
+        return OK, []
+
+    def cuGraphAddKernelNode(self, graph, dependencies, count, params):
+        assert list(dependencies) == ([len(graph) - 1] if graph else [])
+        assert count == len(dependencies)
+        graph.append(self.work(params))
+        return OK, len(graph) - 1
+
+    def cuGraphAddMemcpyNode(self, graph, dependencies, count, params, context):
+        return self.cuGraphAddKernelNode(graph, dependencies, count, params)
+
+    def work(self, params):
+        """What a node does, with the arguments that it has now."""
+        if hasattr(params, "srcDevice"):
+            copied = (params.dstDevice, params.srcDevice, params.WidthInBytes)
+            return lambda: ctypes.memmove(*copied)
+        program = params.func
+        assert params.blockDimX == program.block
+        values = [
+            self.value_at(p, a) for p, a in zip(program.params, _table(params.kernelParams, program), strict=True)
+        ]
+        return lambda: self.run(program, values)
+
+    def cuGraphInstantiate(self, graph, flags):
+        return OK, list(graph)
+
+    def cuGraphExecKernelNodeSetParams(self, executable, node, params):
+        self.changed += 1
+        executable[node] = self.work(params)
+        return (OK,)
+
+    def cuGraphExecMemcpyNodeSetParams(self, executable, node, params, context):
+        return self.cuGraphExecKernelNodeSetParams(executable, node, params)
+
+    def cuGraphLaunch(self, executable, stream):
+        for work in executable:
+            work()
+        return (OK,)
+
+    def cuGraphExecDestroy(self, executable):
+        return (OK,)
+
+    cuGraphDestroy = cuGraphExecDestroy
+
+    # --- arguments of launches ------------------------------------------------------------------------
 
     def value_at(self, param, address):
         """One argument, read where the table of arguments points."""

@@ -196,7 +196,7 @@ class Device:
 
 @record(eq=False, weakref_slot=True)
 class Loaded:
-    """A program on a device.  `run` launches it; `function` is the driver's handle."""
+    """A program on a device.  `run` launches it; `function` is the driver's handle, None where there is no driver."""
 
     program: Program
     run: Launch
@@ -215,7 +215,6 @@ def _launch(api: Any, function: Any, program: Program) -> Launch:
         if code:
             checked(api, (code,))
 
-    run.buffer = buffer  # type: ignore[attr-defined]
     return run
 
 

@@ -195,6 +195,7 @@ class Serving:
             "extent": extent,
             "address": device.address,
             "library_call": device.library_call,
+            "synchronize": device.synchronize,
             **{n: getattr(host, n) for n in _HELPERS},
             **{name: loaded.run for name, loaded in host.programs(plan.programs).items()},
         }

@@ -26,10 +26,11 @@ class CannotRunError(Exception):
 
 @record
 class Launcher:
-    """call : the wrapper; source : its text."""
+    """call : the wrapper; source : its text; note : what else is to be said about how it runs."""
 
     call: Callable[..., tuple[object, ...]]
     source: str
+    note: str = ""
 
 
 class Machine(Protocol):

@@ -64,8 +64,8 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-def _references(roots: deque[np.ndarray]) -> int:
-    return sys.getrefcount(roots[0])
+def _references(roots: deque[np.ndarray], k: int = 0) -> int:
+    return sys.getrefcount(roots[k])
 
 
 _UNSHARED = _references(deque([np.empty(1, np.uint8)]))
@@ -84,7 +84,7 @@ class Pool:
         self.capacity, self.make_root, self.small = capacity, make_root, small
         self.kept = 0
         self._roots: dict[int, deque[np.ndarray]] = {}
-        """Roots by size class; the class used longest ago and the root used longest ago come first."""
+        """Roots by size class; the class used longest ago comes first."""
         self._lock = threading.RLock()  # where memory is short, making a root trims the pool
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -98,12 +98,11 @@ class Pool:
 
     def _root(self, nbytes: int) -> np.ndarray:
         roots = self._roots[nbytes] = self._roots.pop(nbytes, deque())
-        roots.rotate(1)  # the one used last, which caches may still hold, comes before the one used longest ago
-        for _ in range(min(len(roots) + 1, _LOOKS) if roots else 0):
-            unshared = _references(roots) == _UNSHARED
-            roots.rotate(-1)
-            if unshared:
-                return roots[-1]
+        # always in the same order: the same calls then get the same memory, which is warm
+        for k in range(min(len(roots), _LOOKS)):
+            if _references(roots, k) == _UNSHARED:
+                return roots[k]
+        roots.rotate(-_LOOKS)
         root = self.make_root(nbytes + PAGE)
         if root.nbytes <= self.capacity:
             self._make_room(root.nbytes)
@@ -112,7 +111,7 @@ class Pool:
         return root
 
     def _make_room(self, nbytes: int) -> None:
-        """Forget roots used longest ago; one that is still visible lives on without the pool."""
+        """Forget roots of the class used longest ago; one that is still visible lives on without the pool."""
         while self.kept + nbytes > self.capacity:
             oldest = next(size for size, roots in self._roots.items() if roots)
             self.kept -= self._roots[oldest].popleft().nbytes
@@ -132,10 +131,7 @@ class Pool:
         with self._lock:
             seen = []
             for roots in self._roots.values():
-                for _ in range(len(roots)):
-                    if _references(roots) != _UNSHARED:
-                        seen.append(roots[0].nbytes)
-                    roots.rotate(-1)
+                seen += [roots[k].nbytes for k in range(len(roots)) if _references(roots, k) != _UNSHARED]
         return sorted(seen, reverse=True)
 
     def after_fork(self) -> None:

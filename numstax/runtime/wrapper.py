@@ -47,6 +47,10 @@ class Style(ABC):
         """Lines before the sizes of the arguments are read."""
         return iter(())
 
+    def steps(self, writer: Writer) -> Iterator[str]:
+        """Lines that do what the plan says, between the arguments and the results."""
+        return writer.run_steps()
+
     @abstractmethod
     def memory(self, writer: Writer, arguments: Sequence[Argument]) -> Iterator[str]:
         """Lines that give ``<name>_at``, the addresses of array arguments."""
@@ -76,12 +80,19 @@ class Style(ABC):
     def function(self, path: str) -> Callable[..., Any]:
         """The library function of a dotted path.  Raises UnsupportedOperationError."""
 
+    def copy(self, target: str, source: str) -> str:
+        return f"copyto({target}, {source})"
+
     def library_call(self, function: str, words: str) -> str:
         return f"{function}({words})"
 
     def test(self, writer: Writer, head: str) -> str:
         """The truth of an array of one element, a scalar, or an expression."""
         return head
+
+    def observe(self, name: str) -> Iterator[str]:
+        """Lines that tell the observer that a step is done."""
+        yield f"observe({name!r})"
 
     def end(self, writer: Writer) -> Iterator[str]:
         """Lines after the last step."""
@@ -101,8 +112,9 @@ def write(plan: Plan, style: Style, observed: bool = False) -> tuple[str, dict[s
 
 @dataclass
 class Writer:
-    """passed : arrays that programs take, which therefore have an address.  moving : arguments whose part other arrays
-    take over for a while.  layouts : what is known of the arrays."""
+    """passed : arrays that programs take, which therefore have an address.  turning : arrays that change places in
+    loops; moving : those that are arguments.  layouts : what is known of the
+    arrays."""
 
     plan: Plan
     style: Style
@@ -116,6 +128,7 @@ class Writer:
         self.passed = {name for step in self.steps if isinstance(step, Call) for name in step.args}
         arrays = {a.name for a in self.plan.arguments if a.kind == "array"}
         turning = dict.fromkeys(a for s in self.steps if isinstance(s, ControlStep) for pair in s.rotate for a in pair)
+        self.turning = set(turning)
         self.moving = [name for name in turning if name in arrays]
         if self.passed & turning.keys():
             self.passed |= turning.keys()
@@ -135,25 +148,28 @@ class Writer:
         for symbol, expression in self.plan.sizes:
             yield f"{symbol} = {expression}"
         yield from self._arguments()
+        yield from self.style.steps(self)
+        yield from self.style.end(self)
+        results = "".join(f"{self.style.result(self, r)}, " for r in self.plan.results)
+        yield f"return ({results.rstrip() if len(self.plan.results) == 1 else results.rstrip(', ')})"
+
+    def run_steps(self) -> Iterator[str]:
         yield from (f"{name}_home = {name}" for name in self.moving)
         for step in self.plan.steps:
             yield from self._step(step)
             if isinstance(step, Call | ControlStep):
                 yield from self.style.after(self)
             if self.observed and isinstance(step, Call | ExternCall | ControlStep):
-                yield f"observe({_name(step)!r})"
+                yield from self.style.observe(_name(step))
         for name in self.moving:
             yield f"if {name} is not {name}_home:"
-            yield f"    copyto({name}_home, {name})"
+            yield f"    {self.style.copy(f'{name}_home', name)}"
             yield f"    {name} = {name}_home"
-        yield from self.style.end(self)
-        results = "".join(f"{self.style.result(self, r)}, " for r in self.plan.results)
-        yield f"return ({results.rstrip() if len(self.plan.results) == 1 else results.rstrip(', ')})"
 
     def _step(self, step: Step) -> Iterator[str]:
         match step:
             case Allocate():
-                yield from self._allocate(step)
+                yield from self.allocate(step)
             case Call():
                 yield from self.style.call(self, step, self.programs[step.program])
             case ExternCall():
@@ -208,7 +224,7 @@ class Writer:
         else:
             yield f"{name}_v = {'float' if kind == 'f' else 'int'}({name})"
 
-    def _allocate(self, step: Allocate) -> Iterator[str]:
+    def allocate(self, step: Allocate) -> Iterator[str]:
         yield f"{step.name} = {self.style.allocate(self, step)}"
         if step.name in self.passed:
             yield f"{step.name}_at = {self.style.address(self, step.name)}"

@@ -134,11 +134,18 @@ class DeviceStyle(Style):
     def function(self, path: str) -> Callable[..., Any]:
         return self.library(path)
 
+    def copy(self, target: str, source: str) -> str:
+        return f"copyto({target}, {source}, stream)"
+
     def library_call(self, function: str, words: str) -> str:
         return f"library_call(stream, {function}, {words})"
 
     def test(self, writer: Writer, head: str) -> str:
         return f"fetched({head}, stream)" if head.isidentifier() and head not in writer.scalars else head
+
+    def observe(self, name: str) -> Iterator[str]:
+        yield "synchronize(stream)"
+        yield from super().observe(name)
 
     def end(self, writer: Writer) -> Iterator[str]:
         for name in self.arrays:
@@ -149,11 +156,15 @@ class DeviceStyle(Style):
                     yield f"if {name}_moved is not None:"
                     yield f"    restore({name}_moved, stream)"
 
+    def given(self, name: str) -> str:
+        """What the caller gave for an argument."""
+        return f"{name}_given" if name in self.arrays and name not in self.natural else name
+
     def result(self, writer: Writer, result: Result) -> str:
         """An argument itself, a view of one of NumPy's, or what `give` makes of memory."""
         name, given = result.source, result.source
         if name in self.arrays:
-            given = name if name in self.natural else f"{name}_given"
+            given = self.given(name)
             if self.exchange.family(name) is None:
                 text = writer.viewed(given, result)
                 return f"{text}[()]" if result.scalar else text

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax import places
 from numstax.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT8, INT64
 from numstax.errors import DeviceError, DeviceMemoryError, OutOfBoundsError
 from numstax.knobs import Knobs
@@ -35,19 +34,6 @@ def program(name, body, params, **facts):
 
 
 TWICE = program("twice", f"{AT}        out[i] = x[i] + x[i]\n", (X, OUT, N))
-
-
-@pytest.fixture
-def api(monkeypatch):
-    """The driver that `device` finds; compiling is left out."""
-    made = FakeDriver()
-    monkeypatch.setattr(device_module, "compile_together", lambda programs: list(map(made.cubin, programs)))
-    monkeypatch.setattr(device_module, "start", lambda: made)
-    device_module.device.cache_clear()
-    places.gpu.cache_clear()
-    yield made
-    device_module.device.cache_clear()
-    places.gpu.cache_clear()
 
 
 @pytest.fixture

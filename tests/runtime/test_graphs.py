@@ -1,0 +1,164 @@
+"""graphs: what is recorded, when it is replayed, what changes between calls, and what is refused."""
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax import explain
+from numstax.runtime import recording
+from numstax.runtime.arrays import DeviceArray
+from numstax.runtime.graphs import VARIANTS
+from tests.fake_cuda import CUresult
+
+
+def chain(x):
+    """Several launches that depend on each other."""
+    for _ in range(2):
+        x = x - x.mean(1, keepdims=True)
+        x = x * x.max(0, keepdims=True)
+    return x
+
+
+def there(*shape, seed=0):
+    return numstax.to_device(np.random.default_rng(seed).standard_normal(shape, np.float32))
+
+
+def close(got, want):
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4, atol=1e-6)
+
+
+def graph_launches(api):
+    return api.calls.count("cuGraphLaunch")
+
+
+def test_later_calls_are_one_graph(api):
+    function, x = numstax.jit(chain, strict=True), there(20, 40)
+    want = chain(np.asarray(x))
+    close(function(x), want)
+    assert graph_launches(api) == 0
+    single = len(api.launched)
+    for _ in range(3):
+        close(function(x), want)
+    assert graph_launches(api) == 3
+    assert len(api.launched) == single
+    assert function.artifacts()[0].note == f"one CUDA graph of {single} launches"
+
+
+def test_results_of_other_calls_stay(api):
+    function = numstax.jit(chain, strict=True)
+    inputs = [there(20, 40, seed=k) for k in range(2 * VARIANTS)]
+    results = [function(x) for x in inputs]
+    for got, x in zip(results, inputs, strict=True):
+        close(got, chain(np.asarray(x)))
+    assert graph_launches(api) == 2 * VARIANTS - 1
+
+
+def test_what_moved_is_changed_in_a_graph(api):
+    function, x = numstax.jit(chain, strict=True), there(20, 40)
+    kept = [function(x) for _ in range(VARIANTS + 1)]
+    made = api.calls.count("cuGraphInstantiate")
+    assert made == VARIANTS
+    assert api.changed == 0
+    close(function(x), chain(np.asarray(x)))
+    assert api.calls.count("cuGraphInstantiate") == made
+    assert 0 < api.changed <= len(api.launched)
+    assert len(kept) == VARIANTS + 1
+
+
+def test_the_same_places_change_nothing(api):
+    function, x = numstax.jit(chain, strict=True), there(20, 40)
+    for _ in range(10):
+        close(function(x), chain(np.asarray(x)))
+    assert api.calls.count("cuGraphInstantiate") == 1
+    assert api.changed == 0
+
+
+def test_scalars_are_given_anew(api):
+    def scaled(x, a):
+        y = x - x.mean(1, keepdims=True) * a
+        return y * y.max(0, keepdims=True)
+
+    function, x = numstax.jit(scaled, strict=True), there(20, 40)
+    for a in (1.5, 2.5, -0.0, 0.0, 1.5):
+        got, want = np.asarray(function(x, a)), scaled(np.asarray(x), a)
+        close(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    assert graph_launches(api) == 4
+
+
+def test_arguments_that_are_changed(api):
+    def step(x, y):
+        y += x - x.mean(1, keepdims=True)
+        y *= y.max(0, keepdims=True)
+        return y
+
+    function = numstax.jit(step, strict=True)
+    x, y = there(20, 40), there(20, 40, seed=1)
+    want = np.asarray(y)
+    for _ in range(3):
+        step(np.asarray(x), want)
+        assert function(x, y) is y
+        close(y, want)
+    assert graph_launches(api) == 2
+
+
+def test_loops_are_run_through(api):
+    def heat(u):
+        for _ in range(21):
+            v = u.copy()
+            v[1:-1] = u[1:-1] + 0.25 * (u[:-2] - 2 * u[1:-1] + u[2:])
+            u = v
+        return u
+
+    function, x = numstax.jit(heat, strict=True), there(200)
+    for _ in range(3):
+        close(function(x), heat(np.asarray(x)))
+    assert graph_launches(api) == 2
+    assert "launches" in function.artifacts()[0].note
+
+
+def test_streams_have_graphs_of_their_own(api, monkeypatch):
+    function, x = numstax.jit(chain, strict=True), there(20, 40)
+    want = chain(np.asarray(x))
+    for stream in (0, 5, 0, 5, 0, 5):
+        monkeypatch.setattr(x.device, "stream", lambda stream=stream: stream)
+        close(function(x), want)
+    assert graph_launches(api) == 4
+    assert api.calls.count("cuGraphInstantiate") >= 2
+
+
+def test_a_failure_is_remembered(api, monkeypatch):
+    function, x = numstax.jit(chain, strict=True), there(20, 40)
+    function(x)
+    monkeypatch.setattr(api, "cuGraphInstantiate", lambda *_: (CUresult.CUDA_ERROR_INVALID_VALUE, None))
+    for _ in range(3):
+        close(function(x), chain(np.asarray(x)))
+    assert graph_launches(api) == 0
+    assert api.calls.count("cuGraphCreate") == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "reason"),
+    [
+        (lambda x: x + 1, {}, "it launches one program"),
+        (chain, {"dynamic": True}, "sizes are symbols, and a graph is for one shape"),
+    ],
+)
+def test_refusals(api, function, options, reason):
+    compiled = numstax.jit(function, strict=True, **options)
+    assert isinstance(compiled(there(20, 40)), DeviceArray)
+    assert compiled.artifacts()[0].note == f"no CUDA graph: {reason}"
+    assert f"no CUDA graph: {reason}" in str(explain(compiled, there(20, 40)))
+
+
+def test_indices_are_checked_by_the_host(api):
+    compiled = numstax.jit(lambda x, k: (x - x.mean(1, keepdims=True))[k].max(0), strict=True)
+    compiled(there(20, 40), numstax.to_device(np.array([1, 3, 5])))
+    assert "the host reads whether an index was out of bounds" in compiled.artifacts()[0].note
+
+
+def test_heavy_temporaries_are_not_kept(api, monkeypatch):
+    monkeypatch.setattr(recording, "HEAVY", 1000)
+    compiled = numstax.jit(chain, strict=True)
+    compiled(there(20, 40))
+    assert "MB, which a graph would keep" in compiled.artifacts()[0].note
