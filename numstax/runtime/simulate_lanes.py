@@ -81,7 +81,7 @@ class Lanes:
 
     def spread(self, value: Value) -> Array:
         """A value for each lane."""
-        return np.broadcast_to(value, self.shape)
+        return value if np.shape(value) == self.shape else np.broadcast_to(value, self.shape)
 
     def per_block(self, values: Value) -> Array:
         return self.spread(values).reshape(self.blocks, -1)

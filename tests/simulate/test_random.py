@@ -21,7 +21,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base
 def test_random_graphs(program: Program) -> None:
     want, writes = evaluate_graph(program.graph, program.inputs, {})
     schedule = tile(fuse(lower(program.graph)), H200)
-    assume(all(isinstance(u, Kernel) and u.tiling and u.tiling.form == "pointwise" for u in schedule.units))
+    assume(all(isinstance(u, Kernel) for u in schedule.units))
     got, changed, _ = simulate(schedule, program.inputs)
     for g, w in zip(got, want, strict=True):
         if g is not None:
