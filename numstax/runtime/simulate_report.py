@@ -67,7 +67,7 @@ class Site:
     @property
     def conflicts(self) -> int:
         """Passes through shared memory more than without bank conflicts."""
-        return self.passes - self.requests
+        return self.passes - self.requests if self.passes else 0
 
     def count_sectors(self, addresses: np.ndarray, active: np.ndarray, size: int) -> None:
         """Addresses of `size` bytes each: (warps, lanes)."""
