@@ -44,7 +44,8 @@ def early_loads(loops: Sequence[Loop], buffers: Mapping[str, Buffer]) -> list[Ac
 @record
 class Chunk:
     """Where a chunk lies: `names` of the variables, that of the lane at its first point; `point` is the number of that
-    point, `number` that of the chunk in its group, `element` names the points of the chunk."""
+    point, `number` that of the chunk in its group, `element` names the points of the chunk.  `flat` names the current
+    point among all of the group, where one loop runs over those."""
 
     names: Mapping[Atom, str]
     lane: Var
@@ -52,6 +53,7 @@ class Chunk:
     point: str
     number: str
     element: str
+    flat: str = ""
 
     def at(self, element: str) -> str:
         """The lane variable at one of its points."""
@@ -61,8 +63,8 @@ class Chunk:
     @property
     def slot(self) -> str:
         """The current point among all of the group."""
-        if self.width == 1:
-            return self.number
+        if self.flat or self.width == 1:
+            return self.flat or self.number
         return self.element if self.number == "0" else f"{self.number}*{self.width} + {self.element}"
 
     @contextmanager
@@ -80,7 +82,11 @@ def storage_name(dtype: np.dtype) -> str:
 
 
 class Staged:
-    """Early loads of `count` chunks.  `keep`: those that later passes use, too; `known`: what earlier passes kept."""
+    """Early loads of `count` chunks.
+
+    keep : those that later passes use, too; known : what earlier passes kept.
+    nested : may there be loops over the points of a chunk?
+    """
 
     def __init__(
         self,
@@ -91,15 +97,23 @@ class Staged:
         width: int,
         keep: Container[Access] = (),
         known: Mapping[Access, str] = MappingProxyType({}),
+        nested: bool = True,
     ) -> None:
         self.kernel, self.text, self.count, self.lane, self.width = kernel, kernel.text, count, lane, width
         self.arrays = {x: known[x] for x in loads if x in known}
         loads = [x for x in loads if x not in known]
         self.wide = [x for x in loads if width > 1 and is_wide(x[1], lane, width)]
         # one chunk is computed right after its loads: others than wide ones stay where they are used
-        self.others = [x for x in loads if x not in self.wide and (x in keep or (count > 1 and _moves(x[1])))]
+        early = [x for x in loads if x not in self.wide and count > 1 and _moves(x[1])]
+        early = [x for x in early if nested or width == 1 or self._once(x[1])]
+        self.others = [x for x in loads if x in early or (x in keep and x not in self.wide)]
         self.spread = {x: None for x in (*self.wide, *self.others) if count > 1 or x in keep}
         """Those that are kept in registers of their own."""
+
+    @property
+    def pending(self) -> bool:
+        """Is there anything to load?"""
+        return bool(self.wide or self.others)
 
     def declare(self) -> None:
         """Registers for what is loaded."""
@@ -124,8 +138,8 @@ class Staged:
             if (name, offset) not in self.spread:
                 self.arrays[name, offset] = whole
                 continue
-            with chunk.elements(self.kernel):
-                self.text.line(f"{self.arrays[name, offset]}[{chunk.slot}] = {whole}[{chunk.element}]")
+            places = (f"{self.arrays[name, offset]}[{chunk.number}*{self.width} + {e}]" for e in range(self.width))
+            self.text.line(f"{', '.join(places)} = {whole}")
         for name, offset in self.others:
             target = self.arrays[name, offset]
             if self._once(offset):
@@ -163,24 +177,26 @@ class WideStores:
                         self.effects[k, j] = effect
             read_later |= loop.reads()
 
-    def declare(self) -> None:
+    def declare(self, chunks: int) -> None:
+        """Registers for the values of so many chunks."""
         for key, effect in sorted(self.effects.items()):
             storage = storage_name(self.kernel.buffer(effect.buffer).dtype)
-            self.targets[key] = self.kernel.text.assign("y", f"registers_{storage}({self.width})")
+            self.targets[key] = self.kernel.text.assign("y", f"registers_{storage}({chunks * self.width})")
 
-    def keep(self, key: tuple[int, int], body: BodyText, element: str) -> bool:
+    def keep(self, key: tuple[int, int], body: BodyText, chunk: Chunk) -> bool:
         """Keep the value of a store for later; False when it is not one of these."""
         if key not in self.effects:
             return False
         effect = self.effects[key]
         value = stored(body.value(effect.value), self.kernel.buffer(effect.buffer).dtype)
-        self.kernel.text.line(f"{self.targets[key]}[{element}] = {value}")
+        self.kernel.text.line(f"{self.targets[key]}[{chunk.flat or chunk.element}] = {value}")
         return True
 
     def store(self, chunk: Chunk) -> None:
         for key, effect in sorted(self.effects.items()):
             buffer = self.kernel.buffer(effect.buffer)
             offset = self.kernel.text.index(effect.offset, chunk.names)
-            values = ", ".join(f"{self.targets[key]}[{e}]" for e in range(self.width))
+            first = f"{chunk.number}*{self.width} + " if chunk.flat else ""
+            values = ", ".join(f"{self.targets[key]}[{first}{e}]" for e in range(self.width))
             name = f"store{self.width}_{dtypes.name(buffer.dtype)}"
             self.kernel.text.line(f"{name}({self.kernel.text.buffer(buffer)}, {offset}, ({values}))")

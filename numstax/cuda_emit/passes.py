@@ -6,8 +6,8 @@ thread, chunks are masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from numstax.cuda_emit.accesses import Chunk, Staged, WideStores
@@ -23,9 +23,13 @@ Handler = Callable[[BodyText, Effect, Chunk], bool]
 
 @record
 class Span:
-    """The points of one group of chunks: `variables` are numbered, last one fastest; `first` names the number of this
-    thread's first point, its chunks are `step` points apart.  Numbers at or beyond `limit` are none; None where all
-    chunks lie inside.  The `lane` is the last variable, or one that has a name already."""
+    """The points of one group of chunks.
+
+    variables : what is numbered, last one fastest; the lane is the last of them, or one that has a name already.
+    first : the number of this thread's first point; its chunks are `step` points apart.
+    limit : numbers from here on are no points; None where all chunks lie inside.
+    inside_loop : groups follow one another.
+    """
 
     variables: tuple[Var, ...]
     lane: Var
@@ -34,6 +38,7 @@ class Span:
     first: str
     step: int
     limit: str | None
+    inside_loop: bool = False
 
 
 class Pass:
@@ -50,13 +55,38 @@ class Pass:
     def run(self, handle: Handler) -> None:
         """Print it; `handle` takes effects that are no stores to memory."""
         self.staged.declare()
-        if self.span.count > 1 and (self.staged.wide or self.staged.others):
+        if self.span.count > 1 and self.staged.pending:
             with self._chunks() as chunk:
                 self.staged.load(chunk)
+        if self.span.inside_loop and self.span.count > 1 and self.span.width > 1:
+            self._flat(handle)
+            return
         with self._chunks() as chunk:
             if self.span.count == 1:
                 self.staged.load(chunk)
-            self._compute(chunk, handle)
+            self.stores.declare(1)
+            bodies = self._bodies(chunk)
+            self._enter(bodies, range(bodies[0].depth))
+            with chunk.elements(self.kernel):
+                self._point(bodies, chunk, handle)
+            self.stores.store(chunk)
+
+    def _flat(self, handle: Handler) -> None:
+        """One loop over the points of all chunks: compilers do not take apart a loop over chunks with a loop over
+        points inside, where another loop is around them, and then keep no registers."""
+        self.stores.declare(self.span.count)
+        flat, width = self.text.fresh("f"), self.span.width
+        element = self.element or self.text.fresh("e")
+        with self.text.block(f"for {flat} in range({self.span.count * width})"):
+            self.text.line(f"{element} = {flat} % {width}")
+            number = f"{flat} // {width}"
+            point = self.text.assign("p", f"{self.span.first} + {number}*{self.span.step}")
+            with self._masked(point, number, element) as chunk:
+                chunk = replace(chunk, flat=flat)
+                self._point(self._bodies(chunk), chunk, handle)
+        if self.stores.effects:
+            with self._chunks() as chunk:
+                self.stores.store(replace(chunk, flat=flat))
 
     @contextmanager
     def _chunks(self) -> Iterator[Chunk]:
@@ -78,41 +108,36 @@ class Pass:
         span = self.span
         names, lines = decode(self.kernel, span.variables, point)
         chunk = Chunk({**self.kernel.names, **names}, self.lane, span.width, point, number, element)
-        if span.limit is None:
-            self._assign(lines)
-            yield chunk
-            return
-        with self.text.block(f"if {point} < {span.limit}"):
-            self._assign(lines)
+        with self.text.block(f"if {point} < {span.limit}") if span.limit is not None else nullcontext():
+            for name, value in lines:
+                self.text.line(f"{name} = {value}")
             yield chunk
 
-    def _assign(self, lines: Sequence[tuple[str, str]]) -> None:
-        for name, value in lines:
-            self.text.line(f"{name} = {value}")
-
-    def _compute(self, chunk: Chunk, handle: Handler) -> None:
-        axes = [Axis(v, chunk.names[v], "", "") for v in self.span.variables if v != self.lane]
-        axes.append(Axis(self.lane, chunk.at(chunk.element), "", ""))
-        self.stores.declare()
+    def _bodies(self, chunk: Chunk) -> list[BodyText]:
         for name, place in self.kernel.places.items():
             if place.slot:
                 self.kernel.places[name] = replace(place, slot=chunk.slot)
+        axes = [Axis(v, chunk.names[v], "", "") for v in self.span.variables if v != self.lane]
+        axes.append(Axis(self.lane, chunk.at(chunk.element), "", ""))
         elements = self.staged.elements(chunk)
         # a copy: what is named inside of a mask or loop does not hold outside
         kernel = self.kernel.copy({})
-        bodies = [BodyText(kernel, loop, axes, self.loops, elements) for loop in self.loops]
-        for depth in range(len(axes)):
+        return [BodyText(kernel, loop, axes, self.loops, elements) for loop in self.loops]
+
+    def _enter(self, bodies: Sequence[BodyText], depths: Iterable[int]) -> None:
+        for depth in depths:
             for body in bodies:
                 body.enter(depth)
-        with chunk.elements(self.kernel):
-            for k, body in enumerate(bodies):
-                body.enter(body.depth)
-                for j, effect in enumerate(body.loop.effects):
-                    if self.stores.keep((k, j), body, chunk.element) or handle(body, effect, chunk):
-                        continue
-                    assert isinstance(effect, Store | Accumulate)
-                    body.print_write(effect)
-        self.stores.store(chunk)
+
+    def _point(self, bodies: Sequence[BodyText], chunk: Chunk, handle: Handler) -> None:
+        """What is not known before, and the effects, at one point."""
+        for k, body in enumerate(bodies):
+            self._enter([body], range(0 if chunk.flat else body.depth, body.depth + 1))
+            for j, effect in enumerate(body.loop.effects):
+                if self.stores.keep((k, j), body, chunk) or handle(body, effect, chunk):
+                    continue
+                assert isinstance(effect, Store | Accumulate)
+                body.print_write(effect)
 
 
 def stores_only(body: BodyText, effect: Effect, chunk: Chunk) -> bool:

@@ -6,6 +6,7 @@ A tiled kernel enters; an `Emitted` leaves.  Expressions of a Program are over i
 from __future__ import annotations
 
 from numstax.cuda_emit import instructions
+from numstax.cuda_emit.column import print_columns
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
@@ -16,7 +17,7 @@ from numstax.hardware import Gpu
 from numstax.ir.loops import Kernel
 from numstax.program import Emitted, Program
 
-_PRINTERS = {"pointwise": print_points, "row": print_rows}
+_PRINTERS = {"pointwise": print_points, "row": print_rows, "column": print_columns}
 
 
 def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:

@@ -1,7 +1,8 @@
 """Reductions of one Loop: accumulators of a thread, and how those of several threads become one result.
 
 A `Reduction` prints its part of a pass: `begin` before it, `update` at each point, `end_group` after each group of
-chunks and `result` after all.  It has `states`: registers of its own; `merge` takes in the states of another thread.
+chunks and `end` after all.  It has `states`: registers of its own; `merge` takes in the states of another thread.
+Where a thread has several results side by side (`Cells`), all of this is printed once, for the current one.
 
 Accuracy of float sums: a thread adds up a group of at most a few dozen elements in `width` accumulators; sums of groups
 are added in float64, or (float64) with the rounding errors carried along; threads are combined in a tree.  The error
@@ -21,15 +22,36 @@ from numstax.emit.nest import BodyText, KernelText
 from numstax.emit.values import cast, literal
 from numstax.ir.index import ZERO, Index, Var, less, stride_of
 from numstax.ir.loops import Loop, Reduce
+from numstax.records import record
+
+
+@record
+class Cells:
+    """A thread has `count` results, the current one at `element`; count 0: only one.  `chunk` accumulators of a sum
+    share the elements of each."""
+
+    count: int
+    element: str
+    chunk: int
 
 
 class Reduction:
     """One accumulator: integers, logic, maxima and products."""
 
-    def __init__(self, kernel: KernelText, effect: Reduce, chunk: int) -> None:
-        self.kernel, self.text, self.effect, self.chunk = kernel, kernel.text, effect, chunk
+    in_groups = False
+    """Is there something to do after each group?"""
+
+    def __init__(self, kernel: KernelText, effect: Reduce, cells: Cells) -> None:
+        self.kernel, self.text, self.effect, self.cells = kernel, kernel.text, effect, cells
         self.dtype = effect.dtype
-        self.acc = self.text.fresh("a")
+        self.acc = self._register(self.dtype)
+
+    def _register(self, dtype: np.dtype) -> str:
+        """A register for each result, as an expression for that of the current one."""
+        if not self.cells.count:
+            return self.text.fresh("a")
+        name = self.text.assign("a", f"registers_{dtypes.name(dtypes.compute(dtype))}({self.cells.count})")
+        return f"{name}[{self.cells.element}]"
 
     @property
     def states(self) -> list[tuple[str, np.dtype]]:
@@ -63,20 +85,28 @@ class Reduction:
 class Sum(Reduction):
     """A float or complex sum of one group: an accumulator for each element of a chunk."""
 
+    def __init__(self, kernel: KernelText, effect: Reduce, cells: Cells) -> None:
+        super().__init__(kernel, effect, cells)
+        compute = dtypes.name(dtypes.compute(self.dtype))
+        self.parts = ""
+        self.part = self._register(self.dtype) if cells.chunk == 1 else ""
+        if not self.part:
+            self.parts = self.text.assign("a", f"registers_{compute}({cells.chunk})")
+
     def begin(self) -> None:
-        self.parts = self.text.fresh("a")
-        compute = dtypes.compute(self.dtype)
-        self.text.line(f"{self.parts} = registers_{dtypes.name(compute)}({self.chunk})")
         self._clear()
 
     def _clear(self) -> None:
-        compute = dtypes.compute(self.dtype)
+        zero = literal(0, dtypes.compute(self.dtype))
+        if self.part:
+            self.text.line(f"{self.part} = {zero}")
+            return
         e = self.text.fresh("e")
-        with self.text.block(f"for {e} in range({self.chunk})"):
-            self.text.line(f"{self.parts}[{e}] = {literal(0, compute)}")
+        with self.text.block(f"for {e} in range({self.cells.chunk})"):
+            self.text.line(f"{self.parts}[{e}] = {zero}")
 
     def update(self, body: BodyText, chunk: Chunk) -> None:
-        at = f"{self.parts}[{chunk.element if chunk.width > 1 else '0'}]"
+        at = self.part or f"{self.parts}[{chunk.element}]"
         self.text.line(f"{at} = {at} + {self._value(body)}")
 
     def end(self) -> None:
@@ -84,7 +114,7 @@ class Sum(Reduction):
 
     def _total(self) -> str:
         """The sum of the accumulators, as a tree."""
-        terms = [f"{self.parts}[{e}]" for e in range(self.chunk)]
+        terms = [self.part] if self.part else [f"{self.parts}[{e}]" for e in range(self.cells.chunk)]
         while len(terms) > 1:
             pairs = zip(terms[::2], terms[1::2], strict=True)
             terms = [f"({a} + {b})" for a, b in pairs]
@@ -94,15 +124,18 @@ class Sum(Reduction):
 class LongSum(Sum):
     """A float or complex sum of any number of groups."""
 
-    def __init__(self, kernel: KernelText, effect: Reduce, chunk: int) -> None:
-        super().__init__(kernel, effect, chunk)
+    in_groups = True
+
+    def __init__(self, kernel: KernelText, effect: Reduce, cells: Cells) -> None:
+        super().__init__(kernel, effect, cells)
         compute = dtypes.compute(self.dtype)
         self.wide = dtypes.COMPLEX128 if dtypes.kind(compute) == "c" else dtypes.FLOAT64
-        self.carry = self.text.fresh("a") if compute == self.wide else ""
+        self.total = self._register(self.wide)
+        self.carry = self._register(self.wide) if compute == self.wide else ""
 
     @property
     def states(self) -> list[tuple[str, np.dtype]]:
-        return [(name, self.wide) for name in (self.acc, self.carry) if name]
+        return [(name, self.wide) for name in (self.total, self.carry) if name]
 
     def begin(self) -> None:
         super().begin()
@@ -115,7 +148,7 @@ class LongSum(Sum):
         self._clear()
 
     def _add(self, value: str) -> None:
-        add_compensated(self.text, self.acc, self.carry, value)
+        add_compensated(self.text, self.total, self.carry, value)
 
     def end(self) -> None:
         """The last group has been added."""
@@ -128,17 +161,16 @@ class LongSum(Sum):
     def results(self) -> list[str]:
         if self.carry:
             # where the sum is not finite the carry is not a number
-            total = f"({self.acc} + {self.carry} if {self.carry} == {self.carry} else {self.acc})"
-            return [total]
-        return [cast(self.acc, self.wide, dtypes.compute(self.dtype))]
+            return [f"({self.total} + {self.carry} if {self.carry} == {self.carry} else {self.total})"]
+        return [cast(self.total, self.wide, dtypes.compute(self.dtype))]
 
 
 class Position(Reduction):
     """argmax and argmin: the best value and where it is; smaller positions win ties."""
 
-    def __init__(self, kernel: KernelText, effect: Reduce, chunk: int, ordered: bool) -> None:
-        super().__init__(kernel, effect, chunk)
-        self.position, self.ordered = self.text.fresh("a"), ordered
+    def __init__(self, kernel: KernelText, effect: Reduce, cells: Cells, ordered: bool) -> None:
+        super().__init__(kernel, effect, cells)
+        self.position, self.ordered = self._register(dtypes.INT64), ordered
 
     @property
     def states(self) -> list[tuple[str, np.dtype]]:
@@ -179,9 +211,9 @@ class Position(Reduction):
 class OnlineSoftmax(Reduction):
     """m = max(value), d = sum(exp(value - m)): d is rescaled where the maximum grows."""
 
-    def __init__(self, kernel: KernelText, effect: Reduce, chunk: int) -> None:
-        super().__init__(kernel, effect, chunk)
-        self.sum = self.text.fresh("a")
+    def __init__(self, kernel: KernelText, effect: Reduce, cells: Cells) -> None:
+        super().__init__(kernel, effect, cells)
+        self.sum = self._register(dtypes.FLOAT64)
         self.compute = dtypes.compute(self.dtype)
         self.name = dtypes.name(self.compute)
         self.low, self.zero = start("maximum", self.compute), literal(0, self.compute)
@@ -212,17 +244,17 @@ class OnlineSoftmax(Reduction):
         return [self.acc, result(f"{self.compute.name}({self.sum})", self.dtype)]
 
 
-def reduction(kernel: KernelText, loop: Loop, effect: Reduce, width: int, one_group: bool) -> Reduction:
+def reduction(kernel: KernelText, loop: Loop, effect: Reduce, cells: Cells, one_group: bool) -> Reduction:
     """The accumulator for one Reduce of a loop."""
     kind = dtypes.kind(effect.dtype)
     if effect.op in ("argmax", "argmin"):
         ordered = effect.position is not None and _increases(effect.position, loop.inner)
-        return Position(kernel, effect, width, ordered)
+        return Position(kernel, effect, cells, ordered)
     if effect.op == "online_softmax":
-        return OnlineSoftmax(kernel, effect, width)
+        return OnlineSoftmax(kernel, effect, cells)
     if effect.op == "add" and kind in "fc":
-        return (Sum if one_group else LongSum)(kernel, effect, width)
-    return Reduction(kernel, effect, width)
+        return (Sum if one_group else LongSum)(kernel, effect, cells)
+    return Reduction(kernel, effect, cells)
 
 
 def _increases(position: Index, inner: tuple[Var, ...]) -> bool:

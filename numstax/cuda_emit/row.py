@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from numstax import dtypes
-from numstax.cuda_emit.accesses import Chunk, Staged, early_loads, storage_name
+from numstax.cuda_emit.accesses import Staged, early_loads, storage_name
+from numstax.cuda_emit.effects import Combining
 from numstax.cuda_emit.passes import Pass, Span
 from numstax.cuda_emit.points import count, decode
-from numstax.cuda_emit.reduce import Reduction, reduction
+from numstax.cuda_emit.reduce import Cells, Reduction
 from numstax.cuda_emit.team import WARP, Team
 from numstax.cuda_emit.text import DeviceText
-from numstax.emit.combine import combine, result, start
+from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
-from numstax.emit.values import cast
 from numstax.ir.index import Index, bounds, divides, product
-from numstax.ir.loops import Accumulate, Effect, Loop, Reduce, Scan, Store
+from numstax.ir.loops import Accumulate, Loop, Store
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own
 
 
@@ -148,42 +148,24 @@ class _RowPass:
         self.kernel, self.text, self.team = rows.kernel, rows.text, rows.team
         self.loop = rows.loops[number]
         self.groups = rows.groups(self.loop)
-        width = rows.tiling.width
-        self.reductions = {
-            k: reduction(self.kernel, self.loop, e, width, self.groups == 1)
-            for k, e in enumerate(self.loop.effects)
-            if isinstance(e, Reduce)
-        }
-        self.carries = {k: self.text.fresh("c") for k, e in enumerate(self.loop.effects) if isinstance(e, Scan)}
+        cells = Cells(0, "", rows.tiling.width)
+        self.combining = Combining(self.kernel, self.loop, cells, self.groups == 1)
 
     def run(self) -> None:
-        for r in self.reductions.values():
-            r.begin()
-        for k, carry in self.carries.items():
-            self.text.line(f"{carry} = {self._start(k)}")
-        if self.groups == 1:
-            self._group(self.rows.first)
-        else:
-            group = self.text.fresh("g")
-            total = count(self.loop.inner)
-            step = self.rows.group
-            with self.text.block(f"for {group} in range(0, {self.kernel.index(total)}, {step})"):
-                first = group if self.rows.first == "0" else self.text.assign("q", f"{group} + {self.rows.first}")
-                self._group(first)
-        for r in self.reductions.values():
-            r.end()
+        self.combining.run(count(self.loop.inner), self.rows.group, "", self._pass_at)
+        if self.rows.tiling.cache == "registers":
+            for name, offset in self.staged.spread:
+                self.rows.kept[name, canonical(self.loop, offset)] = self.staged.arrays[name, offset]
+        for r in self.combining.reductions.values():
             self._finish(r)
 
-    def _group(self, first: str) -> None:
-        tiling, total = self.rows.tiling, count(self.loop.inner)
-        limit = None if divides(self.rows.group, total) is True else self.kernel.index(total)
+    def _pass_at(self, start: str, limit: str | None, inside_loop: bool) -> Pass:
+        tiling, mine, loop = self.rows.tiling, self.rows.first, self.loop
+        first = mine if start == "0" else start if mine == "0" else self.text.assign("q", f"{start} + {mine}")
         step = WARP * tiling.width if self.team.size > 1 else tiling.width
-        span = Span(self.loop.inner, self.loop.inner[-1], tiling.width, tiling.unroll, first, step, limit)
-        staged = self._staged(span)
-        Pass(self.kernel, (self.loop,), span, staged).run(self._handle)
-        self._keep(staged)
-        for r in self.reductions.values():
-            r.end_group()
+        span = Span(loop.inner, loop.inner[-1], tiling.width, tiling.unroll, first, step, limit, inside_loop)
+        self.staged = self._staged(span)
+        return Pass(self.kernel, (loop,), span, self.staged)
 
     def _staged(self, span: Span) -> Staged:
         """What can be loaded early; with one group, what later loops load again is kept."""
@@ -193,44 +175,15 @@ class _RowPass:
             loads = [x for x in loads if x[0] not in written]
         known, keep = {}, set()
         if self.rows.tiling.cache == "registers":
-            mine = {canonical(self.loop, offset): (name, offset) for name, offset in loads}
             later = {
                 (name, canonical(loop, offset))
                 for loop in self.rows.loops[self.number + 1 :]
                 for name, offset in loop.loads()
             }
-            keep = {x for k, x in mine.items() if (x[0], k) in later and x[0] not in written}
-            known = {x: self.rows.kept[x[0], k] for k, x in mine.items() if (x[0], k) in self.rows.kept}
-        return Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known)
-
-    def _keep(self, staged: Staged) -> None:
-        if self.rows.tiling.cache == "registers":
-            for name, offset in staged.spread:
-                self.rows.kept[name, canonical(self.loop, offset)] = staged.arrays[name, offset]
-
-    def _handle(self, body: BodyText, effect: Effect, chunk: Chunk) -> bool:
-        k = next(k for k, e in enumerate(self.loop.effects) if e is effect)
-        if k in self.reductions:
-            self.reductions[k].update(body, chunk)
-        elif k in self.carries:
-            self._carry(k, body, chunk)
-        return k in self.reductions or k in self.carries
-
-    def _start(self, k: int) -> str:
-        effect = self.loop.effects[k]
-        assert isinstance(effect, Scan)
-        return start(effect.op, effect.dtype)
-
-    def _carry(self, k: int, body: BodyText, chunk: Chunk) -> None:
-        """A running combination, one point after another; it starts anew where the last variable does."""
-        effect, carry = self.loop.effects[k], self.carries[k]
-        assert isinstance(effect, Scan)
-        if len(self.loop.inner) > 1:
-            with self.text.block(f"if {chunk.names[chunk.lane]} == 0"):
-                self.text.line(f"{carry} = {self._start(k)}")
-        value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
-        self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")
-        self.kernel.store(effect.buffer, body.offset(effect.offset), carry)
+            mine = {(name, offset): (name, canonical(self.loop, offset)) for name, offset in loads}
+            keep = {x for x, key in mine.items() if key in later and x[0] not in written}
+            known = {x: self.rows.kept[key] for x, key in mine.items() if key in self.rows.kept}
+        return Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known, not span.inside_loop)
 
     def _finish(self, r: Reduction) -> None:
         """The result of all threads, to where it goes."""

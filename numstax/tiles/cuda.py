@@ -4,6 +4,7 @@ A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Form
 
   pointwise  no inner loops: every thread computes `unroll` chunks of `width` points
   row        a team of threads for each outer point runs the loops one after another, along their last variable
+  column     the loops run down columns: threads lie along an outer variable, and `team` of them down the rows
 
 Any form computes the same values; a wrong choice only costs time.
 """
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 from numstax.hardware import Gpu
 from numstax.ir.loops import Kernel, Schedule, Tiling, in_bodies
+from numstax.tiles.cuda_columns import tile_columns
 from numstax.tiles.cuda_locals import in_memory
 from numstax.tiles.cuda_points import tile_points
 from numstax.tiles.cuda_rows import tile_rows
@@ -28,4 +30,6 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
 
 def tiling(kernel: Kernel, gpu: Gpu) -> Tiling:
     """The tiling of one kernel."""
-    return tile_rows(kernel, gpu) if any(loop.inner for loop in kernel.loops) else tile_points(kernel, gpu)
+    if not any(loop.inner for loop in kernel.loops):
+        return tile_points(kernel, gpu)
+    return tile_columns(kernel, gpu) or tile_rows(kernel, gpu)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax.hardware import Gpu
-from numstax.ir.index import Index, as_index, bounds, contiguous_strides, product
-from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Schedule
+from numstax.ir.index import ZERO, Index, Var, as_index, bounds, contiguous_strides, product
+from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Schedule, Tiling
 from numstax.tiles.cpu import access
 from numstax.tiles.cuda_rows import is_own
 
@@ -46,17 +46,33 @@ def _too_large(kernel: Kernel, gpu: Gpu) -> dict[str, Buffer]:
         if tiling.form == "row" and most is not None and most * buffer.dtype.itemsize * teams <= room:
             room -= most * buffer.dtype.itemsize * teams
             continue
-        shape = (*(v.extent for v in kernel.outer), *buffer.shape)
+        points = tuple(v.extent for v in _slowest_first(kernel))
+        shape = (*buffer.shape, *points) if _side_by_side(tiling) else (*points, *buffer.shape)
         moved[buffer.name] = Buffer(buffer.name, buffer.dtype, shape, contiguous_strides(shape), "temp")
     return moved
+
+
+def _side_by_side(tiling: Tiling) -> bool:
+    """Do neighbouring threads have rows of their own, whose elements then lie side by side?"""
+    return tiling.form != "row" or tiling.team == 1
+
+
+def _slowest_first(kernel: Kernel) -> list[Var]:
+    lane = kernel.tiling.vector if kernel.tiling is not None else None
+    return sorted(kernel.outer, key=lambda v: v == lane)
 
 
 def _moved(kernel: Kernel, moved: dict[str, Buffer]) -> Kernel:
     def place(name: str, offset: Index) -> Index:
         if name not in moved:
             return offset
-        strides = moved[name].strides
-        return offset + sum((as_index(v) * s for v, s in zip(kernel.outer, strides, strict=False)), as_index(0))
+        variables, number = _slowest_first(kernel), ZERO
+        for var in variables:
+            number = number * var.extent + as_index(var)
+        assert kernel.tiling is not None
+        if _side_by_side(kernel.tiling):
+            return offset * product(v.extent for v in variables) + number
+        return number * product(kernel.buffer(name).shape) + offset
 
     def instruction(instr: Instr) -> Instr:
         if instr.op != "load":

@@ -44,13 +44,13 @@ def _coalesced(kernel: Kernel, var: Var) -> int:
     """Bytes a point touches that neighbours along `var` touch side by side (section 9.3)."""
     found = 0
     for loop in kernel.loops:
-        for name, offset in _accesses(loop):
+        for name, offset in accesses(loop):
             if stride_of(offset, var) is ONE:
                 found += kernel.buffer(name).dtype.itemsize
     return found
 
 
-def _accesses(loop: Loop) -> Iterator[tuple[str, Index]]:
+def accesses(loop: Loop) -> Iterator[tuple[str, Index]]:
     yield from loop.loads()
     yield from ((e.buffer, e.offset) for e in loop.effects if isinstance(e, Store))
 
@@ -63,7 +63,7 @@ def _moving(kernel: Kernel) -> list[tuple[str, Index]]:
 
 def access_width(kernel: Kernel, loops: Sequence[Loop], lane: Var) -> int:
     """Neighbouring elements of the widest dtype that fill one access, where rows are whole numbers of them."""
-    along = [(n, o) for loop in loops for n, o in _accesses(loop) if stride_of(o, lane) is ONE]
+    along = [(n, o) for loop in loops for n, o in accesses(loop) if stride_of(o, lane) is ONE]
     width = ACCESS // max((kernel.buffer(n).dtype.itemsize for n, _ in along), default=ACCESS)
     while width > 1 and not (divides(width, lane.extent) is True and any(is_wide(o, lane, width) for _, o in along)):
         width //= 2
