@@ -210,13 +210,13 @@ class Control:
     def _python_for(self, items: Iterable[Any], body: Callable[[Any], None], more: Thunk | None) -> None:
         check_iterator(self.rec, items)
         for item in items:
+            body(item)
             if more is not None:
                 wanted = more()
                 if self._condition(wanted) is not None:
                     raise refuse("whether the loop goes on depends on a traced value")
                 if not wanted:
                     break
-            body(item)
 
     def _on_trial(self, run: Thunk, get: Get, put: Set, functions: tuple[Callable[..., Any], ...]) -> TraceError | None:
         """Run; where that cannot be, why, with everything as before."""

@@ -25,8 +25,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
-from numstax.trace.source_jumps import without_jumps
-from numstax.trace.source_names import assigned, closed_over, live_before, read
+from numstax.trace.source_jumps import has_jump, without_jumps
+from numstax.trace.source_names import assigned, closed_over, live_before
 
 CONTROL = "__control__"
 _LEFT_ALONE = (
@@ -50,13 +50,23 @@ def _rewritten(code: types.CodeType) -> types.CodeType | None:
     if not _branches(code):
         return None
     node = _parsed(code)
-    if node is None or any(isinstance(n, _LEFT_ALONE) for n in ast.walk(node)) or _has_private_names(node):
+    if node is None or any(map(_is_left_alone, ast.walk(node))) or _has_private_names(node):
         return None
+    errors = {n.name for n in ast.walk(node) if isinstance(n, ast.ExceptHandler)}
+    stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    if errors & (stored | _parameters(node.args)):
+        return None  # the name of an exception ends with its handler
     body: list[ast.stmt] = (
         node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node.body)]
     )
     made = ast.FunctionDef(code.co_name, node.args, _Function(body, node.args).rewritten(), [], None)
-    return _compiled(ast.copy_location(made, node), code)
+    new = _compiled(ast.copy_location(made, node), code)
+    return new if new.co_freevars == code.co_freevars else None  # other where code that is never reached reads one
+
+
+def _is_left_alone(node: ast.AST) -> bool:
+    """A jump in a ``finally`` drops the exception under way."""
+    return isinstance(node, _LEFT_ALONE) or (isinstance(node, ast.Try) and any(map(has_jump, node.finalbody)))
 
 
 def _branches(code: types.CodeType) -> bool:
@@ -164,6 +174,8 @@ class _Function:
         self._first = next((a.arg for a in (*args.posonlyargs, *args.args)), "")
         self._shared = closed_over(self._body)
         """Variables that functions inside use: read at any time."""
+        self._late = frozenset[str]()
+        """Variables that are read after an exception."""
         self._count = 0
         self._undefined: set[str] = set()
 
@@ -178,6 +190,7 @@ class _Function:
         """`after` : the variables read after these statements."""
         out: list[ast.stmt] = []
         for statement in reversed(body):
+            after |= self._late
             out[:0] = self._statement(statement, after)
             after = live_before([statement], after)
         return out
@@ -196,19 +209,31 @@ class _Function:
         if isinstance(node, ast.For):
             return self._for(node, after)
         if isinstance(node, ast.With):
-            made_with = ast.With([self._expressions(i) for i in node.items], self._statements(node.body, after))
-            return [ast.copy_location(made_with, node)]
+            items = [self._expressions(i) for i in node.items]
+            return [ast.copy_location(ast.With(items, self._stoppable(node.body, after, after)), node)]
         if isinstance(node, ast.Try):
-            # what a handler reads is read after any statement of the body
-            late = after | frozenset().union(*(read(h) for h in node.handlers), *(read(s) for s in node.finalbody))
-            body = self._statements(node.body, late | frozenset().union(*(read(s) for s in node.orelse)))
-            handlers = [
-                ast.copy_location(ast.ExceptHandler(h.type, h.name, self._statements(h.body, late)), h)
-                for h in node.handlers
-            ]
-            orelse, final = self._statements(node.orelse, late), self._statements(node.finalbody, after)
-            return [ast.copy_location(ast.Try(body, handlers, orelse, final), node)]
+            return self._try(node, after)
         return [self._expressions(node)]
+
+    def _try(self, node: ast.Try, after: frozenset[str]) -> list[ast.stmt]:
+        final = live_before(node.finalbody, after)
+        handled = final.union(*(live_before(h.body, final) for h in node.handlers))
+        body = self._stoppable(node.body, live_before(node.orelse, final), handled)
+        handlers = [
+            ast.copy_location(ast.ExceptHandler(h.type, h.name, self._stoppable(h.body, final, final)), h)
+            for h in node.handlers
+        ]
+        orelse = self._stoppable(node.orelse, final, final)
+        made = ast.Try(body, handlers, orelse, self._statements(node.finalbody, after))
+        return [ast.copy_location(made, node)]
+
+    def _stoppable(self, body: list[ast.stmt], after: frozenset[str], late: frozenset[str]) -> list[ast.stmt]:
+        """Statements that an exception may stop anywhere: then `late` are the variables read next."""
+        around, self._late = self._late, self._late | late
+        try:
+            return self._statements(body, after)
+        finally:
+            self._late = around
 
     def _if(self, node: ast.If, after: frozenset[str]) -> list[ast.stmt]:
         every = assigned(node.body) | assigned(node.orelse)

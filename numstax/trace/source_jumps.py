@@ -19,9 +19,9 @@ _JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 def without_jumps(body: list[ast.stmt]) -> list[ast.stmt]:
     """The body of a function without jumps; the statements of `body` are not changed."""
-    body = copy.deepcopy(body)
+    body = _reached(copy.deepcopy(body))
     inner = [s for s in body if not isinstance(s, _JUMPS)]
-    if not any(_contains(s, _JUMPS) for s in inner):
+    if not any(map(_has_work, inner)):
         return body
     if not any(_contains(s, ast.Return) for s in inner):
         *before, last = body
@@ -34,6 +34,30 @@ def without_jumps(body: list[ast.stmt]) -> list[ast.stmt]:
     if any(_assigns(s, RETURNED) for s in out):
         out.insert(0, _set(RETURNED, ast.Constant(False), body[0]))
     return [*out, ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), body[-1])]
+
+
+def _reached(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements before and with the first jump, here and in the blocks inside, which change."""
+    ends = [k for k, node in enumerate(body) if isinstance(node, (*_JUMPS, ast.Raise))]
+    kept = body[: ends[0] + 1] if ends else body
+    for node in kept:
+        for part in (node, *getattr(node, "handlers", ())):
+            for name in ("body", "orelse", "finalbody"):
+                if isinstance(getattr(part, name, None), list) and not isinstance(part, _SCOPES):
+                    setattr(part, name, _reached(getattr(part, name)))
+    return kept
+
+
+def has_jump(node: ast.AST) -> bool:
+    return _contains(node, _JUMPS)
+
+
+def _has_work(node: ast.AST) -> bool:
+    """Is there a jump, or the ``else`` of a loop?"""
+    if isinstance(node, _SCOPES):
+        return False
+    is_loop_else = isinstance(node, ast.For | ast.While) and bool(node.orelse)
+    return is_loop_else or isinstance(node, _JUMPS) or any(map(_has_work, ast.iter_child_nodes(node)))
 
 
 def _contains(node: ast.AST, kinds: type | tuple[type, ...]) -> bool:
@@ -118,7 +142,7 @@ class _Jumps:
         return flags
 
     def _statement(self, node: ast.stmt, loop: _Loop | None) -> list[ast.stmt]:
-        if not _contains(node, _JUMPS):
+        if not _has_work(node):
             return [node]
         self._deep += 1
         try:
@@ -128,15 +152,23 @@ class _Jumps:
                 case ast.With():
                     node.body = self.block(node.body, loop)
                 case ast.Try():
-                    node.body = self.block(node.body, loop)
-                    for handler in node.handlers:
-                        handler.body = self.block(handler.body, loop)
-                    node.orelse, node.finalbody = self.block(node.orelse, loop), self.block(node.finalbody, loop)
+                    self._try(node, loop)
                 case ast.For() | ast.While():
                     return self._loop(node, loop)
             return [node]
         finally:
             self._deep -= 1
+
+    def _try(self, node: ast.Try, loop: _Loop | None) -> None:
+        flags = list(dict.fromkeys(flag for s in node.body for flag in self._flags(s, loop)))
+        node.body = self.block(node.body, loop)
+        for handler in node.handlers:
+            # a jump that a failing __exit__ stopped is not taken
+            handler.body = [*(_set(f, ast.Constant(False), handler) for f in flags), *self.block(handler.body, loop)]
+        orelse = self.block(node.orelse, loop)
+        if flags and orelse:
+            orelse = [ast.copy_location(ast.If(_none_of(flags, node), orelse, []), orelse[0])]
+        node.orelse = orelse
 
     def _loop(self, node: ast.For | ast.While, around: _Loop | None) -> list[ast.stmt]:
         self._loops += 1

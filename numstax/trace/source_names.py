@@ -70,10 +70,10 @@ def _live(node: ast.stmt, after: Names) -> Names:
             handlers = frozenset().union(*(live_before(h.body, after) - {h.name} for h in node.handlers), Names())
             late = live_before(node.finalbody, after | handlers)
             body = live_before(node.body, live_before(node.orelse, late) | late)
-            # the body may stop anywhere
             return body | late | handlers
         case ast.With():
-            return frozenset().union(*(read(i) for i in node.items)) | live_before(node.body, after)
+            # the body may stop anywhere
+            return frozenset().union(*(read(i) for i in node.items)) | live_before(node.body, after) | after
         case ast.Assign() | ast.AnnAssign():
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             value = Names() if node.value is None else read(node.value)

@@ -36,10 +36,10 @@ class Plain:
     def for_(self, iterable, body, more, get, put, names):
         self.names.append(("for", names))
         for item in iterable:
-            if more is not None and not more():
-                break
             put(get())
             body(item)
+            if more is not None and not more():
+                break
 
     def if_exp(self, condition, then, orelse):
         return then() if condition else orelse()
@@ -260,7 +260,106 @@ def power(x):
 lambdas = lambda x: x + 1 if x > 2 else x - 1  # noqa: E731
 
 
+class Fails:
+    """Fails at its end, or holds exceptions back."""
+
+    def __init__(self, suppress=False):
+        self.suppress = suppress
+
+    def __enter__(self):
+        return note("in")
+
+    def __exit__(self, *error):
+        note("out")
+        if not self.suppress:
+            raise ValueError("exit")
+        return True
+
+
+def loop_else_without_break(n):
+    total = 0
+    for i in range(n):
+        total += i
+    else:
+        total += 100
+    while total > 500:
+        total //= 2
+    else:
+        note(total)
+    return total
+
+
+def after_the_end(x):
+    if x > 2:
+        return x
+        note("never")
+    for i in range(x):
+        note(i)
+        continue
+        return i
+    return -x
+    if x:
+        x = 3
+    return x
+
+
+def else_after_a_jump(x):
+    for k in range(3):
+        try:
+            if k == x:
+                return k
+            if x < 0:
+                break
+        except ValueError:
+            note("failed")
+        else:
+            note("else")
+    return "end"
+
+
+def what_break_leaves(x):
+    items = iter([1, 2, 3, 4])
+    for item in items:
+        if item == x:
+            break
+    return list(items)
+
+
+def held_back(x):
+    y = 0
+    with Fails(suppress=True):
+        if x:
+            y = 1
+            raise ValueError
+        y = 2
+    try:
+        if x:
+            y += 10
+            raise KeyError
+        y = 3
+    except KeyError:
+        note(y)
+    return y
+
+
+def jump_that_fails(x):
+    try:
+        for _ in range(2):
+            with Fails():
+                if x:
+                    return 1
+    except ValueError as error:
+        note(str(error))
+    return 2
+
+
 CASES = [
+    *((loop_else_without_break, (n,)) for n in (0, 3, 60)),
+    *((after_the_end, (x,)) for x in (0, 2, 3)),
+    *((else_after_a_jump, (x,)) for x in (-1, 1, 5)),
+    *((what_break_leaves, (x,)) for x in (2, 9)),
+    *((held_back, (x,)) for x in (0, 1)),
+    *((jump_that_fails, (x,)) for x in (0, 1)),
     *((early, (x,)) for x in (-1, 0, 2, 3, 9)),
     *((falls_off, (x,)) for x in (0, 1)),
     *((nested_return, (x,)) for x in (-2, 3, 9)),
@@ -354,7 +453,7 @@ def test_without_source_nothing_is_rewritten():
     assert source.rewrite(scope["f"]) is None
 
 
-def test_generators_and_globals_are_left_alone():
+def test_what_is_left_alone():
     def generate(n):
         for i in range(n):
             yield i
@@ -364,8 +463,23 @@ def test_generators_and_globals_are_left_alone():
         if COUNT:
             COUNT += 1
 
-    assert source.rewrite(generate) is None
-    assert source.rewrite(count) is None
+    def drops(x):
+        for _ in range(2):
+            try:
+                1 // x
+            finally:
+                break
+        return "end"
+
+    def reuses(x):
+        try:
+            1 // x
+        except ZeroDivisionError as x:
+            x = 3
+        return x
+
+    for function in (generate, count, drops, reuses):
+        assert source.rewrite(function) is None
 
 
 COUNT = 0
