@@ -52,7 +52,7 @@ def place_of(there: set[int], wanted: str | None, backend: str | None, knobs: Kn
     if len(there) > 1:
         raise UnsupportedArgumentError(f"arguments are on devices {', '.join(f'cuda:{n}' for n in sorted(there))}")
     backend = backend or knobs.backend
-    kind, _, number = (wanted or ("cuda" if there else "cpu")).partition(":")
+    kind, _, number = (wanted or ("cuda" if there or backend == "simulate" else "cpu")).partition(":")
     if kind == "cpu" or backend == "reference":
         if there:
             raise UnsupportedArgumentError("an argument is on a GPU", remedy='jit(device="cuda") runs there')
