@@ -102,6 +102,23 @@ def host_seconds(call: Callable[[], object], count: int = 300, rounds: int = 9) 
     return statistics.median(queued), statistics.median(total), statistics.median(single)
 
 
+def clock_median(call: Callable[[], object], wait: Callable[[object], None], rounds: int = 7) -> float:
+    """Median seconds a call by the host's clock, for libraries with streams of their own: many calls, then one wait."""
+    for _ in range(3):
+        wait(call())
+    start = time.perf_counter()
+    wait(call())
+    count = int(max(3, min(2000, 30e-3 / (time.perf_counter() - start))))
+    samples = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(count):
+            last = call()
+        wait(last)
+        samples.append((time.perf_counter() - start) / count)
+    return statistics.median(samples)
+
+
 def copy_bandwidth(nbytes: int = 1 << 31) -> float:
     """Bytes a second of a copy on the device, read and written bytes both counted."""
     source = torch.randn(nbytes // 4, device="cuda")

@@ -44,7 +44,7 @@ def jax_jit(work: W.Workload) -> Runner:
     return Runner(lambda *xs: jax.block_until_ready(compiled(*xs)), jnp.asarray)
 
 
-def _torch_functions() -> dict[str, Callable[..., object]]:
+def torch_functions() -> dict[str, Callable[..., object]]:
     """The workloads as a torch user writes them, with library calls where torch has one."""
     import torch
     import torch.nn.functional as F
@@ -93,14 +93,14 @@ def _from_torch(value: object) -> object:
 def torch_eager(work: W.Workload) -> Runner:
     import torch
 
-    return Runner(_torch_functions()[work.name], torch.from_numpy, _from_torch)
+    return Runner(torch_functions()[work.name], torch.from_numpy, _from_torch)
 
 
 def torch_compile(work: W.Workload) -> Runner:
     import torch
 
     torch._dynamo.reset()
-    compiled = torch.compile(_torch_functions()[work.name], fullgraph=True, dynamic=False)
+    compiled = torch.compile(torch_functions()[work.name], fullgraph=True, dynamic=False)
     return Runner(compiled, torch.from_numpy, _from_torch)
 
 

@@ -70,6 +70,25 @@ def draw_roofline(axes: plt.Axes, rows: list[dict]) -> None:
     axes.legend()
 
 
+def draw_gpu(rows: list[dict], roof: float, out: str | Path) -> str | Path:
+    """The roofline of a GPU: bandwidth that each runner reaches from the fewest bytes of each row, below that of a
+    copy."""
+    mpl.use("Agg")
+    figure, axes = plt.subplots(figsize=(14, 6), constrained_layout=True)
+    done = [r for r in rows if "seconds" in r["runs"].get(OURS, {})]
+    names = list(dict.fromkeys(n for r in done for n in r["runs"]))
+    width = 0.8 / max(len(names), 1)
+    for k, name in enumerate(names):
+        rates = [r["bytes"] / r["runs"].get(name, {}).get("seconds", np.inf) / 1e9 for r in done]
+        axes.bar(np.arange(len(done)) + (k + 0.5) * width, rates, width, label=name)
+    axes.axhline(roof / 1e9, color="black", linestyle="--", label="copy on the device")
+    axes.set(ylabel="GB/s of the fewest bytes")
+    axes.set_xticks(np.arange(len(done)) + 0.4, [f"{r['row']} {r['label']}" for r in done], rotation=35, ha="right")
+    axes.legend(ncols=4)
+    figure.savefig(out, dpi=120)
+    return out
+
+
 def copy_bandwidth() -> float:
     """Bytes a second of a large copy, read and written bytes both counted."""
     source = np.random.default_rng(0).random(1 << 25, np.float32)

@@ -22,13 +22,15 @@ import numpy as np
 
 import numstax
 from numstax import hardware, knobs
-from numstax.errors import NumstaxError
+from numstax.errors import DeviceError, NumstaxError
 from numstax.explanation import Explanation
 from numstax.runtime.cache import DiskCache
+from numstax.runtime.device import describe_gpus
+from numstax.runtime.driver import start
 from numstax.runtime.load import ObjectCode
 
-BENCHES = ("fused", "op", "overhead", "compile_time", "plot")
-_PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-core")
+BENCHES = ("fused", "gpu", "op", "overhead", "compile_time", "plot")
+_PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-bindings")
 _ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
 
 
@@ -69,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     cache.set_defaults(run=_cache)
 
     bench = commands.add_parser("bench", help="benchmarks (needs a checkout of the repository)", add_help=False)
-    bench.add_argument("name", choices=BENCHES)
+    bench.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: the benchmark 'gpu'")
+    bench.add_argument("name", choices=BENCHES, nargs="?")
     bench.add_argument("rest", nargs=argparse.REMAINDER, help="options of that benchmark; --help lists them")
     bench.set_defaults(run=_bench)
     return parser
@@ -84,7 +87,7 @@ def _info(options: argparse.Namespace) -> None:
     print(f"{'processor':10} {host.name}, {host.cores} cores, {8 * host.vector}-bit vectors")
     print(f"{'caches':10} {host.l1 >> 10} KiB, {host.l2 >> 10} KiB, {host.l3 >> 10} KiB")
     print(f"{'threads':10} {settings.threads or host.cores}")
-    print(f"{'GPU':10} {_gpus() or 'none'}")
+    print(f"{'GPU':10} {_gpus()}")
     print(f"{'cache':10} {settings.cache_dir}")
     print("\nsettings (environment variables) and their defaults:")
     print(knobs.describe())
@@ -98,14 +101,11 @@ def _version(package: str) -> str:
 
 
 def _gpus() -> str:
-    """The names of the CUDA devices, where the cuda extra is installed."""
-    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.core") is None:
-        return ""
-    system = importlib.import_module("cuda.core").system
+    """The CUDA devices, or why there is none."""
     try:
-        return ", ".join(device.name for device in system.devices)
-    except Exception as reason:  # without a driver cuda.core raises errors of several kinds
-        return f"none usable: {reason}"
+        return "; ".join(describe_gpus(start()))
+    except DeviceError as reason:
+        return f"none: {reason.what}"
 
 
 def _explain(options: argparse.Namespace) -> None:
@@ -190,5 +190,6 @@ def _bench(options: argparse.Namespace) -> None:
     checkout = Path(numstax.__file__).parent.parent
     if not (checkout / "bench" / "workloads.py").exists():
         raise UsageError("benchmarks are not installed: run this in a checkout of the repository")
-    command = [sys.executable, "-m", f"bench.{options.name}", *options.rest]
+    name = options.name or {"cpu": "fused", "cuda": "gpu"}[options.device]
+    command = [sys.executable, "-m", f"bench.{name}", *options.rest]
     raise SystemExit(subprocess.run(command, cwd=checkout, check=False).returncode)

@@ -91,6 +91,9 @@ class FakeDriver:
     def cuDeviceGetAttribute(self, attribute, device):
         return OK, self.facts[attribute]
 
+    def cuDeviceTotalMem(self, device):
+        return OK, self.total
+
     def cuDevicePrimaryCtxRetain(self, device):
         return OK, 1000 + device
 

@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -272,6 +272,14 @@ def gpu_of(api: Any, handle: Any) -> Gpu:
         bandwidth=2 * 1000 * ask("MEMORY_CLOCK_RATE") * ask("GLOBAL_MEMORY_BUS_WIDTH") // 8,
         clock=1000 * ask("CLOCK_RATE"),
     )
+
+
+def describe_gpus(api: Any) -> Iterator[str]:
+    """A line for each device: name, target, multiprocessors, memory, cache."""
+    for number in range(checked(api, api.cuDeviceGetCount())):
+        handle = checked(api, api.cuDeviceGet(number))
+        gpu, total = gpu_of(api, handle), checked(api, api.cuDeviceTotalMem(handle))
+        yield f"{gpu.name}, {gpu.target}, {gpu.sms} SMs, {int(total) / 2**30:.0f} GiB, {gpu.l2 >> 20} MiB of cache"
 
 
 _PREFIX = "CU_DEVICE_ATTRIBUTE_"

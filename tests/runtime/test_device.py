@@ -13,7 +13,7 @@ from numstax.program import Allocate, Argument, Call, Instruction, Param, Plan, 
 from numstax.runtime import device as device_module
 from numstax.runtime import dlpack, driver
 from numstax.runtime.arrays import DeviceArray
-from numstax.runtime.device import Device, gpu_of
+from numstax.runtime.device import Device, describe_gpus, gpu_of
 from numstax.runtime.device_host import DeviceHost
 from numstax.runtime.interop import OWN, family_of
 from numstax.runtime.launch import launcher
@@ -57,6 +57,11 @@ def test_the_row_of_a_device(api):
     gpu = gpu_of(api, 0)
     assert (gpu.name, gpu.target, gpu.sms) == ("Imaginary H200", "sm_90a", 132)
     assert 4.8e12 < gpu.bandwidth < 5e12
+
+
+def test_what_info_says():
+    one = "Imaginary H200, sm_90a, 132 SMs, 2 GiB, 50 MiB of cache"
+    assert list(describe_gpus(FakeDriver(total=1 << 31, devices=2))) == [one, one]
 
 
 @pytest.mark.parametrize(("major", "minor", "target"), [(8, 0, "sm_80"), (8, 9, "sm_89"), (10, 0, "sm_100a")])
