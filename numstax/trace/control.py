@@ -7,6 +7,7 @@ arrays written inside and the variables that change; types of states are found b
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 UNROLLED = 16
 """Loops of at most so many iterations run as Python,"""
-UNROLLED_OPERATIONS = 400
-"""unless they go on after so many operations."""
+UNROLLED_EFFORT = 400
+"""unless it would take more than this to compile what they do, in additions."""
 MOST_UNROLLED = 4096
 """Loops that cannot be captured run as Python up to this length."""
 MOST_APART = 3
@@ -46,7 +47,7 @@ MOST_APART = 3
 
 
 class LengthyError(CannotCaptureError):
-    """A loop of few iterations makes many operations."""
+    """A loop of few iterations makes much to compile."""
 
 
 class Control:
@@ -56,6 +57,8 @@ class Control:
 
     def __init__(self, rec: Recorder) -> None:
         self.rec = rec
+        self._lengthy: set[types.CodeType] = set()
+        """Bodies of loops that were found to be lengthy."""
 
     # --- conditions -----------------------------------------------------------------------------------
 
@@ -180,13 +183,15 @@ class Control:
             capture()
             return
         short = trips <= UNROLLED or self._is_plain((body,), get)
-        if short:
-            failed = self._on_trial(lambda: run(UNROLLED_OPERATIONS), get, put, (body,))
+        if short and body.__code__ not in self._lengthy:
+            failed = self._on_trial(lambda: run(UNROLLED_EFFORT), get, put, (body,))
             if failed is None:
                 return
             if not isinstance(failed, LengthyError):
                 capture()
                 return
+            # in loops around this one it will be so too: trying each time would take time exponential in their number
+            self._lengthy.add(body.__code__)
         refused = self._on_trial(capture, get, put, (body,))
         if refused is not None:
             try:
@@ -195,11 +200,12 @@ class Control:
                 raise refused from None
 
     def _counted_items(self, counted: Counted, limit: int | None) -> Iterator[Any]:
-        """The items; no more of them after `limit` operations."""
-        nodes = self.rec.nodes
-        first = nodes.count
-        for k in range(counted.trips or 0):
-            if limit is not None and nodes.count - first > limit:
+        """The items; LengthyError where the first of them foretells more than `limit` effort, or it is reached."""
+        nodes, trips = self.rec.nodes, counted.trips or 0
+        first = nodes.effort
+        for k in range(trips):
+            so_far = nodes.effort - first
+            if limit is not None and (so_far * trips if k == 1 else so_far) > limit:
                 raise LengthyError("the loop is too long to run as Python", user_origin())
             yield counted.item(k)
 

@@ -101,6 +101,10 @@ class Loop:
         self.starts: dict[Key, Node] = {}
         self.storages: dict[int, Storage] = {}
         """Arrays from before that are written inside."""
+        for storage in rec.written_by.get(body.__code__, ()):
+            # a loop around this one captures it again and again: each time it would find the same
+            if storage.position is not None or rec.nodes.number(storage.node) >= 0:
+                self.storages[id(storage)] = storage
         self.sources: dict[Key, dict[int, Storage]] = {}
         """The arrays from before of which a state is a part."""
         for key, leaf in self._leaves(self.entry):
@@ -130,6 +134,7 @@ class Loop:
                 if run is not None and self._agrees(run):
                     self._check_sharing(run, places)
                     self._finish(run, places, memory)
+                    self.rec.written_by[self.body.__code__] = tuple(self.storages.values())
                     return
         except BaseException:
             self.rec.nodes.forget(self.first)

@@ -7,13 +7,15 @@ A method checks nothing the caller can check better; it computes the shape, drop
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import UnsupportedOperationError
-from numstax.ir.graph import Builder, Literal, Node, topological
+from numstax.ir.graph import CONTROL, Builder, Literal, Node, control_bodies, topological
 from numstax.ir.index import ONE, ZERO, Index
+from numstax.ir.ops import ELEMENTWISE, VIEWS
 from numstax.ir.values import cast as cast_array
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape, size_of
@@ -23,6 +25,11 @@ Region = tuple[tuple[Index, ...], tuple[Index, ...], Shape]
 
 LIMIT = 50_000
 """Operations in one graph; a Python loop that unrolls to more is not worth compiling."""
+_EFFORT = {"reduce": 30, "scan": 30, "extern": 40, "matmul": 40, "scatter": 30}
+"""What compiling an operation costs, in additions: a kernel or a library call of its own."""
+_LOOP = 40
+_COSTLY, _FUNCTION, _COMPLEX_FUNCTION = 20, 3, 40
+"""Flops of a function that is printed as many operations, and what that costs."""
 _LOOK_BACK = 64
 """How many updates a read looks through for the one that wrote what it reads."""
 
@@ -33,6 +40,8 @@ class Nodes:
     def __init__(self) -> None:
         self._builder = Builder()
         self._made = 0
+        self.effort = 0
+        """What it costs to compile the nodes, about, in additions."""
         self._numbers: dict[Node, int] = {}
 
     def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, /, **attrs: Hashable) -> Node:
@@ -44,7 +53,9 @@ class Nodes:
                 "write the loop over elements with array operations, or jit the body of the loop",
             )  # fmt: skip
         node = self._builder.node(op, tuple(args), shape, dtype, origin, **attrs)
-        self._numbers.setdefault(node, len(self._numbers))
+        if node not in self._numbers:
+            self._numbers[node] = len(self._numbers)
+            self.effort += _effort(node)
         return node
 
     def remake(self, node: Node, args: tuple[Node, ...]) -> Node:
@@ -61,10 +72,12 @@ class Nodes:
         outside the body that they were made for computes them."""
         needed = [n for n in topological(list(kept)) if self.number(n) >= count]
         while len(self._numbers) > count:
-            self._numbers.popitem()
+            forgotten, _ = self._numbers.popitem()
             self._made -= 1
+            self.effort -= _effort(forgotten)
         for node in needed:
             self._numbers[node] = len(self._numbers)
+            self.effort += _effort(node)
 
     def number(self, node: Node) -> int:
         """The nodes in the order in which they were first made; inputs come before all."""
@@ -294,3 +307,15 @@ def _relative(outer: Region, inner: Region) -> Region | None:
         starts.append(start)
         steps.append(db // da or 1)
     return tuple(size_of(s) for s in starts), tuple(size_of(s) for s in steps), inner[2]
+
+
+@lru_cache(1 << 12)
+def _effort(node: Node) -> int:
+    if node.op in CONTROL:
+        inside = sum(_effort(n) for body in control_bodies(node) for n in body.nodes())
+        return _LOOP + inside
+    if node.op in VIEWS or node.op in ("constant", "size", "iota", "empty", "result"):
+        return 0
+    if node.op in ELEMENTWISE and ELEMENTWISE[node.op].flops >= _COSTLY:
+        return _COMPLEX_FUNCTION if dtypes.kind(node.dtype) == "c" else _FUNCTION
+    return _EFFORT.get(node.op.partition("_")[0], 1)

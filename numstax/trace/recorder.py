@@ -6,6 +6,7 @@ function of the tracer as an argument; a trace that fails is dropped with its Re
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,8 @@ class Recorder:
         """numpy, as traced code sees it."""
         self.stand_ins: dict[type, type] = {}
         """Scalar types that traced code sees another type in place of."""
+        self.written_by: dict[types.CodeType, tuple[Storage, ...]] = {}
+        """Arrays that a loop was found to write, by the code of its body."""
         self._rehearsals: list[np.random.Generator] = []
         self._fixed_inputs: set[int] = set()
         self.pins: dict[int, Callable[[], None]] = {}
