@@ -36,7 +36,9 @@ def compile_together(programs: Sequence[Program]) -> list[Cubin]:
     finally:
         for process in running:
             process.kill()
-            process.communicate()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
     found: list[Cubin] = []
     for k in range(len(programs)):
         found.append(done[k % (helpers + 1)][k // (helpers + 1)])

@@ -179,7 +179,7 @@ def _cupy_kind(array: Any) -> tuple[Test, ...]:
 
 def _cupy_empty(shape: tuple[int, ...], dtype: np.dtype, device: AnyDevice) -> Any:
     cupy = sys.modules["cupy"]
-    with cupy.cuda.AnyDevice(device.number):
+    with cupy.cuda.Device(device.number):
         return cupy.empty(shape, dtype)
 
 

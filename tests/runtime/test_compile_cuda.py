@@ -10,6 +10,7 @@ from numstax.errors import CompileError
 from numstax.program import Instruction, Param, Program
 
 pytest.importorskip("numba_cuda", reason="needs the cuda extra")
+compile_together = pytest.importorskip("numstax.runtime.compile_together")
 compile_cuda = pytest.importorskip("numstax.runtime.compile_cuda")
 
 FLOAT32 = np.dtype(np.float32)
@@ -59,6 +60,15 @@ def test_a_row_stays_in_registers(target):
     assert cubin.stack == 0
     assert 32 <= cubin.registers < 255
     assert not cubin.notices
+
+
+def test_many_are_compiled_by_several_processes():
+    programs = [replace(SOFTMAX, name=f"per_softmax_{k}", text=TEXT.replace("1024", str(1024 + k))) for k in range(5)]
+    cubins = compile_together.compile_together(programs)
+    assert all(p.name in c.symbol and c.code.startswith(b"\x7fELF") for p, c in zip(programs, cubins, strict=True))
+    wrong = replace(SOFTMAX, text=TEXT.replace("s = float32(0)", "s = thread_x(t)"))
+    with pytest.raises(CompileError, match="line 13: s = thread_x"):
+        compile_together.compile_together([*programs, wrong, wrong, wrong])
 
 
 def test_an_error_shows_its_line():
