@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from threading import get_ident
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,11 +47,11 @@ class AnyDevice(Protocol):
     gpu: Gpu
     number: int
     align: int
+    address: Callable[[np.ndarray], int]
 
     def activate(self) -> None: ...
     def root(self, nbytes: int) -> np.ndarray: ...
     def memory_info(self) -> tuple[int, int]: ...
-    def address(self, array: np.ndarray) -> int: ...
     def write(self, target: np.ndarray, source: np.ndarray, stream: int) -> None: ...
     def read(self, target: np.ndarray, source: np.ndarray, stream: int) -> None: ...
     def copy(self, target: np.ndarray, source: np.ndarray, stream: int) -> None: ...
@@ -69,7 +70,7 @@ class Device:
     align = ALIGNED
 
     def __init__(self, api: Any, number: int = 0) -> None:
-        self.api, self.number = api, number
+        self.api, self.number, self.address = api, number, address_of
         count = self._ask(api.cuDeviceGetCount())
         if not 0 <= number < count:
             raise DeviceError(f"there is no device cuda:{number}", remedy=f"this machine has {count}")
@@ -80,7 +81,7 @@ class Device:
             raise DeviceError(f"{self.gpu.name} has compute capability {have}; {need} or newer is needed")
         self._context = self._ask(api.cuDevicePrimaryCtxRetain(self._handle))
         self._single = count == 1
-        self._activated = threading.local()
+        self._activated: set[int] = set()
 
     def _ask(self, returned: tuple) -> Any:
         return checked(self.api, returned)
@@ -88,9 +89,10 @@ class Device:
     def activate(self) -> None:
         """Let this thread work with the device."""
         # the driver is asked every time only where others may have chosen another device since
-        if not (self._single and hasattr(self._activated, "yes")):
+        thread = get_ident()
+        if not (self._single and thread in self._activated):
             self._ask(self.api.cuCtxSetCurrent(self._context))
-            self._activated.yes = True
+            self._activated.add(thread)
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -111,9 +113,6 @@ class Device:
         self.activate()
         free, total = self._ask(self.api.cuMemGetInfo())
         return int(free), int(total)
-
-    def address(self, array: np.ndarray) -> int:
-        return address_of(array)
 
     def write(self, target: np.ndarray, source: np.ndarray, stream: int) -> None:
         """Copy from the host; both are contiguous in the same order of axes.  `source` may change afterwards."""
@@ -205,16 +204,18 @@ class Loaded:
 
 def _launch(api: Any, function: Any, program: Program) -> Launch:
     buffer = ArgumentBuffer(program.params)
-    pack, params, block, launch = buffer.pack, buffer.address, program.block, api.cuLaunchKernel
+    pack, memory, params = buffer.struct.pack_into, buffer.memory, buffer.address
+    block, launch = program.block, api.cuLaunchKernel
     lock = threading.Lock()  # the driver reads the buffer during the call, without Python's lock
 
     def run(stream: int, x: int, y: int, z: int, shared: int, *words: object) -> None:
         with lock:
-            pack(*words)
+            pack(memory, 0, *words)
             (code,) = launch(function, x, y, z, block, 1, 1, shared, stream, params, 0)
         if code:
             checked(api, (code,))
 
+    run.buffer = buffer  # type: ignore[attr-defined]  # `params` is an address in it
     return run
 
 

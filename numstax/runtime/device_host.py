@@ -37,10 +37,11 @@ Stream = int
 
 @record
 class Queue:
-    """One stream: `counters` are zero between programs."""
+    """One stream: `empty` makes arrays of its pool; `counters` are zero between programs."""
 
     stream: Stream
     pool: Pool
+    empty: Callable[..., np.ndarray]
     counters: list[np.ndarray]
 
 
@@ -50,7 +51,7 @@ class DeviceHost:
         self.cache: DiskCache[Cubin] = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key(), Cubin)
         self.counts = Counts()
         self._loaded: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()
-        self._queues: dict[Stream, Queue] = {}
+        self.queues: dict[Stream, Queue] = {}
         self._lock = threading.RLock()
 
     def serving(self, exchange: Exchange, plan: Plan) -> Serving:
@@ -75,18 +76,18 @@ class DeviceHost:
 
     def queue(self, stream: Stream) -> Queue:
         with self._lock:
-            found = self._queues.get(stream)
+            found = self.queues.get(stream)
             if found is None:
                 # all of it: what is kept is given back when memory is short
                 pool = Pool(self.device.memory_info()[1], self._root, 0)
-                found = self._queues[stream] = Queue(stream, pool, [])
+                found = self.queues[stream] = Queue(stream, pool, pool.empty, [])
             return found
 
     def _root(self, nbytes: int) -> np.ndarray:
         try:
             return self.device.root(nbytes)
         except DeviceMemoryError:
-            for queue in list(self._queues.values()):
+            for queue in list(self.queues.values()):
                 queue.pool.trim()
         try:
             return self.device.root(nbytes)
@@ -95,7 +96,7 @@ class DeviceHost:
 
     def _shortage(self, nbytes: int) -> str:
         free, total = self.device.memory_info()
-        live = sorted((n for q in self._queues.values() for n in q.pool.live()), reverse=True)
+        live = sorted((n for q in self.queues.values() for n in q.pool.live()), reverse=True)
         largest = ", ".join(f"{n / 1e9:.2f}" for n in live[:5])
         return (
             f"{self.device.gpu.name} has no room for {nbytes / 1e9:.2f} GB: {free / 1e9:.2f} of {total / 1e9:.2f} GB "
@@ -179,11 +180,12 @@ class Serving:
         device = host.device
         ours = next((f for f in families if f is not None), None)
         current = device.stream if ours is None else partial(ours.stream, device)
+        activate, queues = device.activate, host.queues
 
         def enter() -> tuple[Stream, Callable[..., np.ndarray]]:
-            device.activate()
+            activate()
             stream = current()
-            return stream, host.queue(stream).pool.empty
+            return stream, (queues.get(stream) or host.queue(stream)).empty
 
         def give(layout: np.ndarray, stream: Stream) -> Any:
             return to_host(device, layout, stream) if results is None else results.give(layout, device, stream)

@@ -17,6 +17,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -58,6 +61,7 @@ def memory_at(
     return np.ndarray(shape, dtype, _EVERYWHERE, (address or _BASE) - _BASE, strides)
 
 
+@lru_cache(maxsize=1 << 12)
 def size_class(nbytes: int) -> int:
     """`nbytes` rounded up to four steps for each power of two, so that similar sizes share roots."""
     step = max(1 << max(nbytes.bit_length() - 3, 0), PAGE)
@@ -65,11 +69,23 @@ def size_class(nbytes: int) -> int:
 
 
 def _references(roots: deque[np.ndarray], k: int = 0) -> int:
-    return sys.getrefcount(roots[k])
+    return getrefcount(roots[k])
 
 
-_UNSHARED = _references(deque([np.empty(1, np.uint8)]))
-"""What `_references` counts for a root that only the pool holds; measured, as interpreters differ."""
+def _first(roots: deque[np.ndarray], references: int) -> np.ndarray | None:
+    """The first root, of a few, to which there are so many references."""
+    for root in islice(roots, _LOOKS):
+        if getrefcount(root) == references:
+            return root
+    return None
+
+
+_LOOKS = 16
+"""Roots of one class looked at before making a new one: many kept results must not make calls slow."""
+_PROBE = deque([np.empty(1, np.uint8)])
+_UNSHARED = _references(_PROBE)
+_UNSHARED_FIRST = next(n for n in range(10) if _first(_PROBE, n) is not None)
+"""What `_references` and `_first` count for a root that only the pool holds; measured, as interpreters differ."""
 
 
 def host_root(nbytes: int) -> np.ndarray:
@@ -84,7 +100,8 @@ class Pool:
         self.capacity, self.make_root, self.small = capacity, make_root, small
         self.kept = 0
         self._roots: dict[int, deque[np.ndarray]] = {}
-        """Roots by size class; the class used longest ago comes first."""
+        """Roots by size class; the class used longest ago comes first, the one used last is `_last`."""
+        self._last = -1
         self._lock = threading.RLock()  # where memory is short, making a root trims the pool
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -97,11 +114,14 @@ class Pool:
         return np.ndarray(shape, dtype, root, -address_of(root) % PAGE)
 
     def _root(self, nbytes: int) -> np.ndarray:
-        roots = self._roots[nbytes] = self._roots.pop(nbytes, deque())
+        if nbytes != self._last:
+            self._roots[nbytes] = self._roots.pop(nbytes, deque())
+            self._last = nbytes
+        roots = self._roots[nbytes]
         # always in the same order: the same calls then get the same memory, which is warm
-        for k in range(min(len(roots), _LOOKS)):
-            if _references(roots, k) == _UNSHARED:
-                return roots[k]
+        root = _first(roots, _UNSHARED_FIRST)
+        if root is not None:
+            return root
         roots.rotate(-_LOOKS)
         root = self.make_root(nbytes + PAGE)
         if root.nbytes <= self.capacity:
@@ -137,7 +157,3 @@ class Pool:
     def after_fork(self) -> None:
         """In the child: another thread of the parent may have held the lock."""
         self._lock = threading.RLock()
-
-
-_LOOKS = 16
-"""Roots of one class looked at before making a new one: many kept results must not make calls slow."""

@@ -28,11 +28,18 @@ class Address(int):
     array: np.ndarray
 
 
+def pointed(array: np.ndarray) -> int:
+    found = Address(address_of(array))
+    found.array = array
+    return found
+
+
 class SimulatedDevice:
     align, number = ALIGNED, 0
 
     def __init__(self, gpu: Gpu = GPUS["H200"]) -> None:
         self.gpu = gpu
+        self.address: Callable[[np.ndarray], int] = pointed
 
     def activate(self) -> None:
         """Nothing has to be chosen."""
@@ -42,11 +49,6 @@ class SimulatedDevice:
 
     def memory_info(self) -> tuple[int, int]:
         return MEMORY, MEMORY
-
-    def address(self, array: np.ndarray) -> int:
-        found = Address(address_of(array))
-        found.array = array
-        return found
 
     def write(self, target: np.ndarray, source: np.ndarray, stream: int) -> None:
         np.copyto(target, source)
