@@ -84,7 +84,8 @@ def storage_name(dtype: np.dtype) -> str:
 class Staged:
     """Early loads of `count` chunks.
 
-    keep : those that later passes use, too; known : what earlier passes kept.
+    keep : those that later passes use, too; known : what earlier passes kept; late : those that are near, as other
+        teams load them too, and are loaded with the chunk that needs them.
     nested : may there be loops over the points of a chunk?
     """
 
@@ -97,18 +98,21 @@ class Staged:
         width: int,
         keep: Container[Access] = (),
         known: Mapping[Access, str] = MappingProxyType({}),
+        late: Container[Access] = (),
         nested: bool = True,
     ) -> None:
         self.kernel, self.text, self.count, self.lane, self.width = kernel, kernel.text, count, lane, width
         self.arrays = {x: known[x] for x in loads if x in known}
         loads = [x for x in loads if x not in known]
-        self.wide = [x for x in loads if width > 1 and is_wide(x[1], lane, width)]
+        wide = [x for x in loads if width > 1 and is_wide(x[1], lane, width)]
+        self.late = [x for x in wide if x not in keep and (count == 1 or (nested and x in late))]
+        self.wide = [x for x in wide if x not in self.late]
+        self.whole: dict[Access, str] = {}
+        """Chunks as tuples."""
         # one chunk is computed right after its loads: others than wide ones stay where they are used
-        early = [x for x in loads if x not in self.wide and count > 1 and _moves(x[1])]
+        early = [x for x in loads if x not in wide and count > 1 and _moves(x[1])]
         early = [x for x in early if nested or width == 1 or self._once(x[1])]
-        self.others = [x for x in loads if x in early or (x in keep and x not in self.wide)]
-        self.spread = {x: None for x in (*self.wide, *self.others) if count > 1 or x in keep}
-        """Those that are kept in registers of their own."""
+        self.others = [x for x in loads if x in early or (x in keep and x not in wide)]
 
     @property
     def pending(self) -> bool:
@@ -117,7 +121,7 @@ class Staged:
 
     def declare(self) -> None:
         """Registers for what is loaded."""
-        for name, offset in self.spread:
+        for name, offset in (*self.wide, *self.others):
             size = self.count if self._once(offset) else self.count * self.width
             storage = storage_name(self.kernel.buffer(name).dtype)
             self.arrays[name, offset] = self.text.assign("x", f"registers_{storage}({size})")
@@ -128,16 +132,13 @@ class Staged:
 
     def elements(self, chunk: Chunk) -> dict[Access, str]:
         """Where the current point of each load is."""
-        return {x: f"{a}[{chunk.number if self._once(x[1]) else chunk.slot}]" for x, a in self.arrays.items()}
+        found = {x: f"{a}[{chunk.number if self._once(x[1]) else chunk.slot}]" for x, a in self.arrays.items()}
+        return found | {x: f"{whole}[{chunk.element}]" for x, whole in self.whole.items()}
 
     def load(self, chunk: Chunk) -> None:
-        """Load one chunk."""
+        """Load one chunk, in the loop before the computation."""
         for name, offset in self.wide:
-            at = self.text.index(offset, chunk.names)
-            whole = self.text.assign("w", load_text(self.kernel, name, at, self.width))
-            if (name, offset) not in self.spread:
-                self.arrays[name, offset] = whole
-                continue
+            whole = self._load_whole(name, offset, chunk)
             places = (f"{self.arrays[name, offset]}[{chunk.number}*{self.width} + {e}]" for e in range(self.width))
             self.text.line(f"{', '.join(places)} = {whole}")
         for name, offset in self.others:
@@ -147,6 +148,14 @@ class Staged:
                 continue
             with chunk.elements(self.kernel):
                 self.text.line(f"{target}[{chunk.slot}] = {self._element(name, offset, chunk)}")
+
+    def load_late(self, chunk: Chunk) -> None:
+        """Load what the chunk that is computed next needs."""
+        self.whole = {(name, offset): self._load_whole(name, offset, chunk) for name, offset in self.late}
+
+    def _load_whole(self, name: str, offset: Index, chunk: Chunk) -> str:
+        at = self.text.index(offset, chunk.names)
+        return self.text.assign("w", load_text(self.kernel, name, at, self.width))
 
     def _element(self, name: str, offset: Index, chunk: Chunk) -> str:
         return self.kernel.element(name, self.text.index(offset, {**chunk.names, self.lane: chunk.at(chunk.element)}))

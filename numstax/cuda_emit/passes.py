@@ -64,6 +64,7 @@ class Pass:
         with self._chunks() as chunk:
             if self.span.count == 1:
                 self.staged.load(chunk)
+            self.staged.load_late(chunk)
             self.stores.declare(1)
             bodies = self._bodies(chunk)
             self._enter(bodies, range(bodies[0].depth))

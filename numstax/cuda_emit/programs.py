@@ -5,7 +5,7 @@ A tiled kernel enters; an `Emitted` leaves.  Expressions of a Program are over i
 
 from __future__ import annotations
 
-from numstax.cuda_emit import instructions
+from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
@@ -41,7 +41,7 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
         text=source,
         entry=name,
         params=params,
-        intrinsics=(*scalar_functions(source), *(i for i in machine if i is not None)),
+        intrinsics=(*scalar_functions(source, scalars.find), *(i for i in machine if i is not None)),
         block=kernel.tiling.threads,
         grid=blocks,
         shared=shared,

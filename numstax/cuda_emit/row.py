@@ -20,7 +20,7 @@ from numstax.cuda_emit.team import WARP, Team
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
-from numstax.ir.index import Index, bounds, divides, product
+from numstax.ir.index import Index, atoms, bounds, divides, product
 from numstax.ir.loops import Accumulate, Loop, Store
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own
 
@@ -154,8 +154,8 @@ class _RowPass:
     def run(self) -> None:
         self.combining.run(count(self.loop.inner), self.rows.group, "", self._pass_at)
         if self.rows.tiling.cache == "registers":
-            for name, offset in self.staged.spread:
-                self.rows.kept[name, canonical(self.loop, offset)] = self.staged.arrays[name, offset]
+            for (name, offset), array in self.staged.arrays.items():
+                self.rows.kept[name, canonical(self.loop, offset)] = array
         for r in self.combining.reductions.values():
             self._finish(r)
 
@@ -183,7 +183,9 @@ class _RowPass:
             mine = {(name, offset): (name, canonical(self.loop, offset)) for name, offset in loads}
             keep = {x for x, key in mine.items() if key in later and x[0] not in written}
             known = {x: self.rows.kept[key] for x, key in mine.items() if key in self.rows.kept}
-        return Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known, not span.inside_loop)
+        outer = self.kernel.kernel.outer
+        late = {x for x in loads if outer and not any(a in outer for a in atoms(x[1]))}
+        return Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known, late, not span.inside_loop)
 
     def _finish(self, r: Reduction) -> None:
         """The result of all threads, to where it goes."""

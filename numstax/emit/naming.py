@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -14,6 +14,7 @@ from numstax.program import Intrinsic, Program
 
 _CALL = re.compile(r"\b([a-z]\w*)\(")
 
+Find = Callable[[str], Intrinsic | None]
 Names = dict[str, list[Program]]
 """Programs by base name: what `numbered` has named."""
 
@@ -48,7 +49,7 @@ def called(source: str) -> list[str]:
     return sorted(set(_CALL.findall(source)))
 
 
-def scalar_functions(source: str) -> tuple[Intrinsic, ...]:
+def scalar_functions(source: str, find: Find = find) -> tuple[Intrinsic, ...]:
     """The scalar functions given as data that a text calls."""
     found = map(find, called(source))
     return tuple(i for i in found if i is not None)

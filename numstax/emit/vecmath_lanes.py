@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from numstax.dtypes import BFLOAT16
 from numstax.program import Intrinsic
 
 Lanes = np.ndarray
@@ -145,6 +146,7 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "fptoui": lambda kind, a: a.astype(kind),
     "fpext": lambda kind, a: a.astype(kind),
     "fptrunc": lambda kind, a: a.astype(kind),
+    "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),  # rounded to the nearest; on GPUs only
     "zext": lambda kind, a: a.astype(kind) if a.dtype.kind == "b" else a.view(f"u{a.dtype.itemsize}").astype(kind),
     "sext": lambda kind, a: a.view(f"i{a.dtype.itemsize}").astype(kind),
     "itrunc": lambda kind, a: a.astype(kind),

@@ -319,7 +319,13 @@ def _negated(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Va
     return builder.fsub(ir.Constant(kind, -0.0), operands[0])
 
 
+def _bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    made = ir.FunctionType(kind, [operands[0].type])
+    return builder.call(ir.InlineAsm(made, "cvt.rn.bf16.f32 $0, $1;", "=h,f"), operands)
+
+
 _SPECIAL = {
+    "bf16": _bf16,
     "fneg": _negated,
     "fabs": _ptx("abs.T $0, $1;"),
     "rint": _ptx("cvt.rni.T.T $0, $1;"),

@@ -63,7 +63,8 @@ def _moving(kernel: Kernel) -> list[tuple[str, Index]]:
 
 def access_width(kernel: Kernel, loops: Sequence[Loop], lane: Var) -> int:
     """Neighbouring elements of the widest dtype that fill one access, where rows are whole numbers of them."""
-    along = [(n, o) for loop in loops for n, o in accesses(loop) if stride_of(o, lane) is ONE]
+    touched = (x for loop in loops for x in accesses(loop) if kernel.buffer(x[0]).kind != "local")
+    along = [(name, offset) for name, offset in touched if stride_of(offset, lane) is ONE]
     width = ACCESS // max((kernel.buffer(n).dtype.itemsize for n, _ in along), default=ACCESS)
     while width > 1 and not (divides(width, lane.extent) is True and any(is_wide(o, lane, width) for _, o in along)):
         width //= 2

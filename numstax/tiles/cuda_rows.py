@@ -180,6 +180,8 @@ def _arrays(kernel: Kernel) -> int:
         for loop in kernel.loops
         for name, offset in loop.loads()
         if any(stride_of(offset, v) is not ZERO for v in loop.inner) and kernel.buffer(name).kind != "local"
+        # what all rows share is near, and loaded where it is needed
+        if not kernel.outer or any(stride_of(offset, v) is not ZERO for v in kernel.outer)
     }
     own = sum(1 for b in kernel.buffers if b.kind == "local" and b.shape)
     words = max((b.dtype.itemsize for b in kernel.buffers if b.shape), default=4) // 8 or 1
