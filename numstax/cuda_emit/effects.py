@@ -1,4 +1,4 @@
-"""What a loop combines over its points: reductions, and scans whose points are met in order."""
+"""What a loop combines over its points: reductions and scans, group after group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numstax import dtypes
 from numstax.cuda_emit.accesses import Chunk
 from numstax.cuda_emit.passes import Pass
 from numstax.cuda_emit.reduce import Cells, reduction
-from numstax.emit.combine import combine, start
+from numstax.cuda_emit.scan import Carry, TeamScan
 from numstax.emit.nest import BodyText, KernelText
-from numstax.emit.values import cast
 from numstax.ir.index import Index, bounds, divides, same
 from numstax.ir.loops import Effect, Loop, Reduce, Scan
 
+MakeScan = Callable[[Scan], Carry | TeamScan]
 PassAt = Callable[[str, str | None, bool], Pass]
 """Makes the pass over the group of points from a number on; its limit; is it inside of a loop?"""
 
@@ -22,17 +22,21 @@ PassAt = Callable[[str, str | None, bool], Pass]
 class Combining:
     """The reductions and scans of one loop; `one_group` : all points of a thread are one group of chunks."""
 
-    def __init__(self, kernel: KernelText, loop: Loop, cells: Cells, one_group: bool) -> None:
+    def __init__(
+        self, kernel: KernelText, loop: Loop, cells: Cells, one_group: bool, scan: MakeScan | None = None
+    ) -> None:
         self.kernel, self.text, self.loop, self.cells = kernel, kernel.text, loop, cells
-        effects = list(enumerate(loop.effects))
+        effects, scan = list(enumerate(loop.effects)), scan or self._carry
         self.reductions = {k: reduction(kernel, loop, e, cells, one_group) for k, e in effects if isinstance(e, Reduce)}
-        self.carries = {k: self._register(e) for k, e in effects if isinstance(e, Scan)}
+        self.scans = {k: scan(e) for k, e in effects if isinstance(e, Scan)}
 
-    def _register(self, effect: Scan) -> str:
-        if not self.cells.count:
-            return self.text.fresh("c")
-        name = dtypes.name(dtypes.compute(effect.dtype))
-        return f"{self.text.assign('c', f'registers_{name}({self.cells.count})')}[{self.cells.element}]"
+    def _carry(self, effect: Scan) -> Carry:
+        register = self.text.fresh("c")
+        if self.cells.count:
+            kind = dtypes.name(dtypes.compute(effect.dtype))
+            self.text.line(f"{register} = registers_{kind}({self.cells.count})")
+            register = f"{register}[{self.cells.element}]"
+        return Carry(self.kernel, self.loop, effect, register)
 
     @contextmanager
     def each(self) -> Iterator[None]:
@@ -44,15 +48,18 @@ class Combining:
             yield
 
     def begin(self) -> None:
-        if not self.reductions and not self.carries:
-            return
-        with self.each():
-            for r in self.reductions.values():
-                r.begin()
-            for k in self.carries:
-                self._restart(k)
+        combining = (*self.reductions.values(), *self.scans.values())
+        if combining:
+            with self.each():
+                for one in combining:
+                    one.begin()
 
-    def end_group(self) -> None:
+    def _group(self, made: Pass) -> None:
+        for scan in self.scans.values():
+            scan.begin_group(made.span.limit is not None)
+        made.run(self.handle)
+        for scan in self.scans.values():
+            scan.end_group(made)
         ending = [r for r in self.reductions.values() if r.in_groups]
         if ending:
             with self.each():
@@ -69,16 +76,13 @@ class Combining:
         most = bounds(total)[1]
         if most is not None and most <= group:
             known = same(total, group) is True and not inside
-            pass_at("0", None if known else self._limit(total, inside), False).run(self.handle)
-            self.end_group()
+            self._group(pass_at("0", None if known else self._limit(total, inside), False))
         else:
             g = text.fresh("g")
             with text.block(f"for {g} in range(0, {self._limit(whole, inside)}, {group})"):
-                pass_at(g, None, True).run(self.handle)
-                self.end_group()
+                self._group(pass_at(g, None, True))
             if divides(group, total) is not True:
-                pass_at(self.kernel.index(whole), self._limit(total, inside), False).run(self.handle)
-                self.end_group()
+                self._group(pass_at(self.kernel.index(whole), self._limit(total, inside), False))
         for r in self.reductions.values():
             with self.each():
                 r.end()
@@ -90,24 +94,8 @@ class Combining:
     def handle(self, body: BodyText, effect: Effect, chunk: Chunk) -> bool:
         """Print an effect at one point; False when it is a store."""
         k = next(k for k, e in enumerate(self.loop.effects) if e is effect)
-        if k in self.reductions:
-            self.reductions[k].update(body, chunk)
-        elif k in self.carries:
-            self._carry(k, body, chunk)
-        return k in self.reductions or k in self.carries
-
-    def _restart(self, k: int) -> None:
-        effect = self.loop.effects[k]
-        assert isinstance(effect, Scan)
-        self.text.line(f"{self.carries[k]} = {start(effect.op, effect.dtype)}")
-
-    def _carry(self, k: int, body: BodyText, chunk: Chunk) -> None:
-        """A running combination, one point after another; it starts anew where the last variable does."""
-        effect, carry = self.loop.effects[k], self.carries[k]
-        assert isinstance(effect, Scan)
-        if len(self.loop.inner) > 1:
-            with self.text.block(f"if {chunk.names[self.loop.inner[-1]]} == 0"):
-                self._restart(k)
-        value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
-        self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")
-        self.kernel.store(effect.buffer, body.offset(effect.offset), carry)
+        combining = self.reductions.get(k) or self.scans.get(k)
+        if combining is None:
+            return False
+        combining.update(body, chunk)
+        return True

@@ -56,12 +56,12 @@ class Pass:
         """Print it; `handle` takes effects that are no stores to memory."""
         self.staged.declare()
         if self.span.count > 1 and self.staged.pending:
-            with self._chunks() as chunk:
+            with self.chunks() as chunk:
                 self.staged.load(chunk)
         if self.span.inside_loop and self.span.count > 1 and self.span.width > 1:
             self._flat(handle)
             return
-        with self._chunks() as chunk:
+        with self.chunks() as chunk:
             if self.span.count == 1:
                 self.staged.load(chunk)
             self.staged.load_late(chunk)
@@ -86,11 +86,11 @@ class Pass:
                 chunk = replace(chunk, flat=flat)
                 self._point(self._bodies(chunk), chunk, handle)
         if self.stores.effects:
-            with self._chunks() as chunk:
+            with self.chunks() as chunk:
                 self.stores.store(replace(chunk, flat=flat))
 
     @contextmanager
-    def _chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """Inside the loop over the chunks, where they lie inside of the space."""
         span, text = self.span, self.text
         number, element = "0", self.element or text.fresh("e")

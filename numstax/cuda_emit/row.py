@@ -16,12 +16,13 @@ from numstax.cuda_emit.effects import Combining
 from numstax.cuda_emit.passes import Pass, Span
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.reduce import Cells, Reduction
+from numstax.cuda_emit.scan import TeamScan
 from numstax.cuda_emit.team import WARP, Team
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.ir.index import Index, atoms, bounds, divides, product
-from numstax.ir.loops import Accumulate, Loop, Store
+from numstax.ir.loops import Accumulate, Loop, Scan, Store
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own
 
 
@@ -149,7 +150,12 @@ class _RowPass:
         self.loop = rows.loops[number]
         self.groups = rows.groups(self.loop)
         cells = Cells(0, "", rows.tiling.width)
-        self.combining = Combining(self.kernel, self.loop, cells, self.groups == 1)
+        in_team = None if self.team.size == 1 else self._scan
+        self.combining = Combining(self.kernel, self.loop, cells, self.groups == 1, in_team)
+
+    def _scan(self, effect: Scan) -> TeamScan:
+        tiling = self.rows.tiling
+        return TeamScan(self.kernel, effect, self.team, tiling.width, tiling.unroll)
 
     def run(self) -> None:
         self.combining.run(count(self.loop.inner), self.rows.group, "", self._pass_at)

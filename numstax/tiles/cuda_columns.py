@@ -5,11 +5,13 @@ from __future__ import annotations
 from numstax.hardware import Gpu
 from numstax.ir.handlers import operations
 from numstax.ir.index import ONE, Var, hint, product, stride_of
-from numstax.ir.loops import Kernel, Loop, Tiling
+from numstax.ir.loops import Kernel, Loop, Scan, Tiling
 from numstax.tiles.cuda_points import CODE, access_width, accesses
 from numstax.tiles.cuda_rows import in_order
 
 THREADS = 256
+LONG = 1024
+"""Rows that a thread does not scan alone where columns are too few to keep the GPU busy."""
 UNROLL = 4
 """Rows of a thread under way together."""
 
@@ -20,7 +22,9 @@ def tile_columns(kernel: Kernel, gpu: Gpu) -> Tiling | None:
         return None
     inner = [loop for loop in kernel.loops if loop.inner]
     lane = max(reversed(kernel.outer), key=lambda v: _along(kernel, inner, v))
-    ordered = bool(in_order(kernel))
+    scans = any(isinstance(e, Scan) for loop in inner for e in loop.effects)
+    reason = in_order(kernel)
+    ordered = bool(reason) or scans
     if _along(kernel, inner, lane) <= sum(_along(kernel, [loop], loop.inner[-1]) for loop in inner):
         return None
     code = max(operations(loop.body) + len(loop.effects) for loop in inner)
@@ -29,6 +33,8 @@ def tile_columns(kernel: Kernel, gpu: Gpu) -> Tiling | None:
         width //= 2
     lanes, others = hint(lane.extent), hint(product(v.extent for v in kernel.outer if v != lane))
     rows = max(hint(product(v.extent for v in loop.inner)) for loop in inner)
+    if scans and not reason and lanes * others < gpu.sms * gpu.warp and rows > LONG:
+        return None
     while width > 1 and ordered and lanes * others < gpu.sms * gpu.warp * width:
         width //= 2
     across = 1

@@ -122,8 +122,8 @@ def in_order(kernel: Kernel) -> str:
     for loop in kernel.loops:
         if loop.inner and any(isinstance(e, Accumulate) for e in loop.effects):
             return "elements are updated in order"
-        if any(isinstance(e, Scan) for e in loop.effects):
-            return "a running combination"
+        if len(loop.inner) > 1 and any(isinstance(e, Scan) for e in loop.effects):
+            return "a running combination that starts anew within a row"
         # what runs once for a row is left to one thread, unless all need what it gives
         shared = loop.inner or any(is_register(kernel.buffer(e.buffer)) for e in loop.effects)
         if shared and _entangled(kernel, _shared_touches(kernel, loop)):

@@ -27,7 +27,9 @@ def test_every_dtype(name: str, dtype: np.dtype) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (300, 3), (7, 1000), (1000, 64), (33, 130), (4, 5, 36), (5000, 8)])
-@pytest.mark.parametrize("function", [softmax, lambda x: x.var(0), lambda x: x.argmax(0), lambda x: np.cumsum(x, 0)])
+@pytest.mark.parametrize(
+    "function", [softmax, lambda x: x.var(0), lambda x: x.argmax(0), lambda x: np.cumsum(np.round(x), 0)]
+)
 def test_any_shape(function: Callable[..., object], shape: tuple[int, ...]) -> None:
     check(function, normal(shape), ulps=64)
 
