@@ -98,6 +98,14 @@ class EmptyReductionError(NumstaxError, ValueError):
     """A reduction without identity over zero elements."""
 
 
+class PythonNumberError(NumstaxError, ArithmeticError, ValueError):
+    """Compiled code met Python numbers that it cannot compute with as Python does: an integer beyond 64 bits, say."""
+
+
+class ZeroDivideError(PythonNumberError, ZeroDivisionError):
+    """A function without its Python source, an exported one, divides a Python number by zero."""
+
+
 class TraceError(NumstaxError):
     """Something in the function cannot be captured in a graph."""
 

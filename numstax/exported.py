@@ -17,21 +17,22 @@ from typing import Any
 import numpy as np
 
 from numstax import dtypes, interface, program
-from numstax.errors import ArtifactError, SizeError
+from numstax.errors import ArtifactError, PythonNumberError, SizeError, ZeroDivideError
 from numstax.interface import ArrayInput, Interface
 from numstax.ir.graph import Graph
 from numstax.ir.parse import parse_graph
 from numstax.jit import process
 from numstax.program import Plan
 from numstax.records import record
+from numstax.requirements import REQUIREMENTS, CannotRunError
 from numstax.runtime import artifact
-from numstax.runtime.launch import CannotRunError, launcher
+from numstax.runtime.launch import launcher
 from numstax.runtime.load import Entry, ObjectCode, processor
 from numstax.runtime.serial import Json, from_json, to_json
 from numstax.trace.arguments import Branch, Fixed, Leaf, Tree, builder
 from numstax.trace.declared import Dim
 
-FORMAT = 2
+FORMAT = 3
 """Goes up when the files, or the calling convention of the code in them, change."""
 
 TYPES = {
@@ -117,6 +118,9 @@ class Exported:
         try:
             outputs = self._launch.call(*passed, *(sizes[dim.name] for dim in declared.dims))
         except CannotRunError as error:
+            if error.requirement:
+                kind = ZeroDivideError if error.requirement == "zero" else PythonNumberError
+                raise kind(str(error), None, REQUIREMENTS[error.requirement].remedy) from None
             raise SizeError(f"{self.__name__} was exported for other results of a library function: {error}") from None
         for spec, value, used in zip(self._specs, given, inputs, strict=True):
             if isinstance(spec, ArrayInput) and spec.written and used is not value:

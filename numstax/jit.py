@@ -30,6 +30,7 @@ from numstax.errors import (
     NumstaxError,
     NumstaxWarning,
     OutOfBoundsError,
+    PythonNumberError,
     ReadOnlyError,
     ShapeError,
     SpecialisationLimitError,
@@ -45,10 +46,11 @@ from numstax.knobs import Knobs, from_environ
 from numstax.pipeline import Region, display
 from numstax.places import Place, exchange_of, place_of
 from numstax.records import record
+from numstax.requirements import REQUIREMENTS, CannotRunError
 from numstax.runtime.arrays import to_device
 from numstax.runtime.host import Host
 from numstax.runtime.interop import OWN
-from numstax.runtime.launch import CannotRunError, Launcher
+from numstax.runtime.launch import Launcher
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket
 from numstax.trace.recorder import contains_traced
@@ -127,7 +129,7 @@ class Jitted:
             result = self._last(args, kwargs)
             return self._dispatch(args, kwargs) if result is MISS else result
         except CannotRunError as error:
-            return self._plain(args, kwargs, str(error))
+            return self._run_again(error, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<numstax.jit of {self.__name__}>"
@@ -213,10 +215,25 @@ class Jitted:
         reason = str(error) if isinstance(error, NumstaxError) else f"{type(error).__name__}: {error}"
         enter = guard.enter("plain(*args, **kwargs)", plain=self.__wrapped__)
         self._keep(key, Artifact(guard, enter, reason=reason))
+        self._warn(reason, 6)
+        return result
+
+    def _run_again(self, error: CannotRunError, args: tuple, kwargs: dict) -> Any:
+        """Run a call with NumPy that compiled code could not finish."""
+        if error.requirement:
+            remedy = REQUIREMENTS[error.requirement].remedy
+            if remedy and self._is_strict():
+                raise PythonNumberError(str(error), None, remedy) from None
+        result = self._plain(args, kwargs, str(error))
+        if error.requirement:
+            self._warn(str(error), 4)
+        return result
+
+    def _warn(self, reason: str, depth: int) -> None:
+        """Say why a call runs as plain NumPy, once for each reason; the user's frame is so many up."""
         if reason not in self._warned:
             self._warned.add(reason)
-            warnings.warn(f"{self.__name__} runs as plain NumPy: {reason}", NumstaxWarning, stacklevel=5)
-        return result
+            warnings.warn(f"{self.__name__} runs as plain NumPy: {reason}", NumstaxWarning, stacklevel=depth)
 
     # --- making an artifact -------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from numstax.cuda_emit.emit import emit as emit_cuda
 from numstax.hardware import Gpu, Hardware
 from numstax.ir.graph import Graph
 from numstax.ir.loops import EmittedControl, EmittedLoop, EmittedUnit, Schedule
+from numstax.ir.ranges import without_certain
 from numstax.ir.rewrite import simplify
 from numstax.ir.show import show
 from numstax.ir.verify import verify_graph
@@ -66,6 +67,7 @@ class Pass:
 
 
 PASSES = (
+    Pass("ranges", "graph", lambda r, knobs: without_certain(r.graph)),
     Pass("simplify", "graph", lambda r, knobs: simplify(r.graph)),
     Pass("lower", "schedule", lambda r, knobs: lower(r.graph)),
     Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r), r.machine)),

@@ -58,11 +58,12 @@ class Param:
     """One parameter of an entry function.
 
     kind is 'pointer' (typed, to `dtype`'s storage type), 'size' (int64), 'scalar' (`dtype`), 'scratch'
-    (uint8 pointer private to one worker), 'status' (pointer to four int64: when the first is not 0, an index
-    out of bounds, the number of its check, and the size), 'lo' or 'hi' (int64: the half-open range of parallel
-    tasks of this call), 'calls' (pointer to the addresses of the programs it calls: for each, entry, entry for
-    worker threads, and its own such table) or 'team' (pointer to what the runtime needs to share out tasks from
-    inside).  For GPU targets also 'size32' (int32), and 'counters' (pointer to uint32, see `Program.counters`).
+    (uint8 pointer private to one worker), 'status' (pointer to four int64: 0 when all went well; 1, an index out
+    of bounds, the number of its check, and the size; or 2, nothing, and the number of an unmet requirement), 'lo' or
+    'hi' (int64: the half-open range of parallel tasks of this call), 'calls' (pointer to the addresses of the programs
+    it calls: for each, entry, entry for worker threads, and its own such table) or 'team' (pointer to what the runtime
+    needs to share out tasks from inside).  For GPU targets also 'size32' (int32), and 'counters' (pointer to
+    uint32, see `Program.counters`).
     """
 
     name: str
@@ -113,19 +114,23 @@ class Program:
     counters: str = "0"
 
 
+Checked = tuple[str, str]
+"""The name of a requirement, or 'index', and the user's line."""
+
+
 @record
 class Emitted:
     """Printed kernels: a Program and what to pass, by position in ``program.params`` without
     lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters.
 
-    `units` : how many consecutive units of the Schedule the program runs.  `checks` : the user's line of each check
-    that can be reported through 'status', by number.
+    `units` : how many consecutive units of the Schedule the program runs.  `checks` : what is checked and where, for
+    each check that can be reported through 'status', by number.
     """
 
     program: Program
     args: tuple[str, ...]
     units: int = 1
-    checks: tuple[str, ...] = ()
+    checks: tuple[Checked, ...] = ()
 
 
 @record
@@ -155,7 +160,7 @@ class Call:
 
     program: str
     args: tuple[str, ...]
-    checks: tuple[str, ...] = ()
+    checks: tuple[Checked, ...] = ()
 
 
 @record

@@ -165,6 +165,9 @@ class _Driver:
         with self._rotating(inner) as turn:
             if inner.kind == "for":
                 trips = self._head(inner.head)
+                if isinstance(inner.head, str):
+                    trips = self.text.assign("n", trips)
+                    self.text.when_unmet(f"{trips} = 0")
                 with self.text.block(f"for {self.text.counter(inner.counter)} in range({trips})"):
                     self._body(inner.bodies[0])
                     turn()
@@ -178,6 +181,7 @@ class _Driver:
                         self.text.line("break")
                     self._body(body)
                     turn()
+                    self.text.when_unmet("break")
 
     def _body(self, body: Body) -> None:
         for item in body.items:
@@ -267,7 +271,7 @@ class _Driver:
             text.checks += printed.emitted.checks
             with text.block("if status[0] != 0"):
                 text.line(f"status[2] = status[2] + {first}")
-                text.line("return")
+                text.leave()
 
     def _run(self, item: Called, words: dict[str, str], calls: str) -> None:
         printed = item.printed

@@ -18,7 +18,7 @@ from numstax.emit.text import Text, factor
 from numstax.emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
-from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.loops import CHECKS, Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
 from numstax.ir.ops import resolve
 from numstax.ir.overlap import apart
 from numstax.records import record
@@ -168,7 +168,7 @@ class BodyText:
             if self._changes(name, offset) or (place is not None and (place.lane or place.slot)):
                 return self.depth
             depth = max(depth, self._index_depth(offset))
-        if instr.op in ("load", "wrap") and not self._runs_below(depth):
+        if instr.op in ("load", *CHECKS) and not self._runs_below(depth):
             return self.depth
         return depth
 
@@ -264,6 +264,8 @@ class BodyText:
                 return False, bitcast(args[0], operands[0], instr.dtype)
             case "wrap":
                 return False, lambda: self._wrap(instr, args)
+            case "require":
+                return False, lambda: self._require(instr, args)
         spelled = spell(self._operation(instr), operands, instr.dtype, args, f"t{k}")
 
         def print_statements() -> str:
@@ -302,12 +304,17 @@ class BodyText:
         at = text.assign("v", f"{raw} + {factor(size)} if {raw} < 0 else {raw}")
         outside = f"({at} < 0) | ({at} >= {size})"
         with text.block(f"if {f'({outside}) & {args[1]}' if len(args) > 1 else outside}"):
-            number = text.check(instr.origin)
+            number = text.check("index", instr.origin)
             text.line(f"{status}[0], {status}[1], {status}[2], {status}[3] = 1, {raw}, {number}, {size}")
             if text.leaves:
-                text.line("return")
+                text.leave()
         checked = text.assign("v", f"0 if {outside} else {at}")
         return checked if instr.dtype == dtypes.INT64 else f"{instr.dtype.name}({checked})"
+
+    def _require(self, instr: Instr, args: tuple[str, ...]) -> str:
+        x, holds, *mask = args
+        self.kernel.text.require(str(instr.attr), f"({holds}) | (not {mask[0]})" if mask else holds, instr.origin)
+        return x
 
     # --- offsets
 

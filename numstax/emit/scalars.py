@@ -157,5 +157,8 @@ _INTEGERS: dict[str, Callable[..., Value]] = {
     "popcount": lambda x: x.op("ctpop"),
     "quotient": lambda a, b: a.op("udiv", b),
     "rest": lambda a, b: a - a.op("udiv", b) * b,
+    "add_fits": lambda a, b: a.op("sadd_fits", b, dtype="b1"),
+    "subtract_fits": lambda a, b: a.op("ssub_fits", b, dtype="b1"),
+    "multiply_fits": lambda a, b: a.op("smul_fits", b, dtype="b1"),
 }
 """quotient and rest: of numbers that are not negative, by one that is positive."""

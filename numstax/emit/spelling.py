@@ -135,6 +135,7 @@ while {r}y != 0:
     },
     "ldexp": {"f": "{t}(ldexp_f64(float64({a}), int64({b})))"},
     "copysign": {"f": "copysign_{s}({a}, {b})"},
+    **{name: {"i": f"{name}_{{s}}({{a}}, {{b}})"} for name in ("add_fits", "subtract_fits", "multiply_fits")},
 }
 _ARITHMETIC["deg2rad"] = _ARITHMETIC["radians"] = {"f": "{a} * {degree}"}
 _ARITHMETIC["rad2deg"] = _ARITHMETIC["degrees"] = {"f": "{a} * {radian}"}

@@ -15,9 +15,11 @@ from numstax import dtypes
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index, divisor_text
 from numstax.ir.loops import Buffer
-from numstax.program import Param
+from numstax.program import Checked, Param
 
 ALIGNMENT = 64
+MOST_BITS = 62
+"""Requirements with this number and later ones share a bit."""
 
 
 class Text:
@@ -32,10 +34,14 @@ class Text:
         self.params: dict[str, Param] = {}
         self.args: dict[str, str] = {}
         self.scratch = ZERO
-        self.checks: list[str] = []
+        self.checks: list[Checked] = []
         self._written = written
         self._canonical: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._unmet = ""
+        """The variable whose bits are the numbers of unmet requirements, where there are any."""
+        self._leaving: set[int] = set()
+        self._guarded: set[int] = set()
         self._head: list[str] = []
         self._lines: list[str] = []
         self._depth = 1
@@ -55,8 +61,34 @@ class Text:
             self.line("pass")
         self._depth -= 1
 
+    def leave(self) -> None:
+        """The program ends here."""
+        self._leaving.add(len(self._lines))
+        self.line("return")
+
+    def when_unmet(self, statement: str) -> None:
+        """The statement runs when a requirement did not hold before, in time or in the text."""
+        self._guarded.add(len(self._lines))
+        self.line(statement)
+
     def body(self) -> str:
-        return "\n".join((*("    " + line for line in self._head), *self._lines))
+        lines = ["    " + line for line in self._head]
+        for k, line in enumerate(self._lines):
+            margin = line[: -len(line.lstrip())]
+            if k in self._leaving:
+                lines += self._report(margin)
+            if k not in self._guarded:
+                lines.append(line)
+            elif self._unmet:
+                lines += [f"{margin}if {self._unmet} != 0:", f"    {line}"]
+        return "\n".join((*lines, *self._report("    ")))
+
+    def _report(self, margin: str) -> Iterator[str]:
+        """Unmet requirements; what else went wrong may follow from them."""
+        if self._unmet:
+            yield f"{margin}if {self._unmet} != 0:"
+            yield f"{margin}    status[0] = 2"
+            yield f"{margin}    status[2] = popcount_i64(({self._unmet} & (0 - {self._unmet})) - 1)"
 
     # --- names
 
@@ -101,10 +133,17 @@ class Text:
         self.params.setdefault(kind, Param(kind, kind))
         return kind
 
-    def check(self, origin: Origin | None) -> int:
+    def check(self, what: str, origin: Origin | None) -> int:
         """The number of a check that can fail; equal programs have equal numbers, whatever the lines."""
-        self.checks.append("" if origin is None else f"{origin}, in {origin.function}")
+        self.checks.append((what, "" if origin is None else f"{origin}, in {origin.function}"))
         return len(self.checks) - 1
+
+    def require(self, requirement: str, holds: str, origin: Origin | None) -> None:
+        """Note where a condition does not hold.  The program goes on, so that the loop around may be vectorised."""
+        self.special("status")
+        self._unmet = self._unmet or self.constant("unmet", "int64(0)")
+        bit = 1 << min(self.check(requirement, origin), MOST_BITS)
+        self.line(f"{self._unmet} = {self._unmet} | (int64(0) if {holds} else int64({bit}))")
 
     # --- scratch memory
 

@@ -36,6 +36,7 @@ is that of the result, operands are row numbers::
     select                          condition, then, else
     add sub mul and or xor not      integers, wrapping
     shl lshr ashr ctpop ctlz
+    sadd_fits ssub_fits smul_fits   is the exact result an int64?  dtype b1
     bitcast fpext fptrunc sitofp uitofp fptosi fptoui zext sext itrunc
     lookup table                    table[index], a constant table
 """

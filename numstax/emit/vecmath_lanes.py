@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from numstax.dtypes import BFLOAT16
+from numstax.ir.ops import ELEMENTWISE
 from numstax.program import Intrinsic
 
 Lanes = np.ndarray
@@ -96,6 +97,10 @@ def _select(kind: np.dtype, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
     return np.where(condition, a, b)
 
 
+def _fits(row: str) -> Callable[..., Lanes]:
+    return lambda _, a, b: ELEMENTWISE[row].reference(a, b)
+
+
 OPCODES: dict[str, Callable[..., Lanes]] = {
     # op(result dtype, operands): floats
     "fadd": lambda _, a, b: a + b,
@@ -135,6 +140,7 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "lshr": _shift(np.right_shift, signed=False),
     "ashr": _shift(np.right_shift, signed=True),
     "ctlz": _leading_zeros,
+    **{f"s{op}_fits": _fits(f"{name}_fits") for op, name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"))},
     "ctpop": lambda _, a: np.bitwise_count(a.view(f"u{a.dtype.itemsize}")),
     # both
     "select": _select,

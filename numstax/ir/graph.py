@@ -34,6 +34,8 @@ Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
                                    counter 0 <= k < trips is the Symbol named `var` inside `body`
   while (test, body, states)       args (*states, *captured)
   cond (then, orelse, states)      args (predicate, *states, *captured); predicate is 0-d bool
+  require (requirement)            args (value, holds), of one shape: `value`; unless `holds` everywhere, the call is
+                                   done by NumPy instead (see `requirements`)
   extern (function, args, kwargs, results)
                                    opaque NumPy call; `args`/`kwargs` are trees in which `Arg(k)` is the node's
                                    k-th argument; `results` the (shape, dtype) of each result
@@ -181,10 +183,10 @@ def is_state(node: Node) -> bool:
 
 
 def can_fail(nodes: Iterable[Node]) -> bool:
-    """May one of the nodes, or of the bodies that they hold, find an index out of bounds, or a library function
-    complain?"""
+    """May one of the nodes, or of the bodies that they hold, find an index out of bounds or a requirement unmet, or a
+    library function complain?"""
     return any(
-        node.op in ("extern", "gather", "scatter")
+        node.op in ("extern", "gather", "scatter", "require")
         or (node.op in CONTROL and any(can_fail(body.nodes()) for body in control_bodies(node)))
         for node in nodes
     )

@@ -60,6 +60,8 @@ class Instr:
       'bitcast' args=(x,): the bits of x as `dtype`, of the same itemsize
       'wrap'    attr=Index n; args=(x,) or (x, mask): a user's integer index in -n <= x < n as 0 <= v < n;
                 outside, the kernel reports OutOfBounds in its status word and the value is 0
+      'require' attr=name of a requirement; args=(x, holds) or (x, holds, mask): x; where a bool does not hold (and
+                the mask does), the kernel reports it in its status word
       otherwise a row of `ops.ELEMENTWISE`, args already of the row's operand dtype.
     A value of a low float dtype (float16, bfloat16, float8) is rounded to that dtype after each op.
     """
@@ -72,6 +74,8 @@ class Instr:
 
 
 Body = tuple[Instr, ...]
+CHECKS = ("wrap", "require")
+"""Instructions that can fail."""
 
 
 @record

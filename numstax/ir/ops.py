@@ -7,6 +7,7 @@ names what is missing.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -28,6 +29,7 @@ class Elementwise:
     'where'  (bool, T, T) -> T
     'part'   complex -> its parts' type
     'join'   (float, float) -> complex
+    'fits'   (int64, int64) -> bool
     flops : cost of one element for the work estimate, in additions.
     """
 
@@ -73,6 +75,16 @@ def _complex(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     return out
 
 
+def _fits(operation: Callable[[Any, Any], Any]) -> Callable[..., np.ndarray]:
+    """Is the result of the operation on two int64 an int64, before any wrapping around?"""
+
+    def reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        exact = operation(a.astype(object), b.astype(object))
+        return np.asarray((exact >= -(1 << 63)) & (exact < 1 << 63), bool)
+
+    return reference
+
+
 _CHEAP = (
     "add subtract multiply negative positive absolute fabs sign square conjugate maximum minimum fmax fmin "
     "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not "
@@ -98,6 +110,8 @@ for _n, _f, _k in (
     ("xlogy", _xlogy, 2),
 ):
     ELEMENTWISE[_n] = Elementwise(_n, _k, _in_double(_f), "float", 20)
+for _n, _o in (("add_fits", operator.add), ("subtract_fits", operator.sub), ("multiply_fits", operator.mul)):
+    ELEMENTWISE[_n] = Elementwise(_n, 2, _fits(_o), "fits", 1)
 ELEMENTWISE["where"] = Elementwise("where", 3, np.where, "where", 1)
 for _n in ("real", "imag"):
     ELEMENTWISE[_n] = Elementwise(_n, 1, getattr(np, _n), "part", 1)
@@ -124,6 +138,8 @@ def resolve(name: str, operands: tuple[Operand, ...]) -> tuple[tuple[np.dtype, .
     if row.types == "where":
         common = result_type(*operands[1:])
         return (dtypes.BOOL, common, common), common
+    if row.types == "fits":
+        return (dtypes.INT64,) * row.arity, dtypes.BOOL
     common = result_type(*operands)
     if row.types == "part":
         real = np.dtype(f"f{common.itemsize // 2}") if common.kind == "c" else common

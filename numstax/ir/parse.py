@@ -296,6 +296,8 @@ class _LoopReader:
         elif op == "wrap":
             args, _, size = rest.partition(" of ")
             attr = _index(size, names)
+        elif op == "require":
+            args, _, attr = rest.partition(" of ")
         elif op in ("const", "index"):
             args, attr = "", _value(rest, {}) if op == "const" else _index(rest, names)
         return Instr(op, tuple(int(a[1:]) for a in args.split(", ") if a), dtype, attr, self.line.origin)

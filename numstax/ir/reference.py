@@ -19,6 +19,7 @@ from numstax.ir.index import Index, IndexLike
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity
 from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
 from numstax.program import VIEWS
+from numstax.requirements import CannotRunError
 
 Array = np.ndarray
 Writes = list[tuple[int, Array]]
@@ -171,6 +172,12 @@ def _gather(node: Node, symbols: Symbols, x: Array, *indices: Array) -> Array:
         raise OutOfBoundsError(str(error), node.origin) from None
 
 
+def _require(node: Node, symbols: Symbols, value: Array, holds: Array) -> Array:
+    if not holds.all():
+        raise CannotRunError.unmet(node.attr("requirement"), str(node.origin or ""))
+    return value
+
+
 def _scatter(node: Node, symbols: Symbols, base: Array, value: Array, *indices: Array) -> Array:
     axes: tuple[int, ...] = node.attr("axes")
     out = np.array(base)
@@ -253,6 +260,7 @@ _NODE_RULES: dict[str, Callable[..., Any]] = {
     "while": _while,
     "cond": _cond,
     "matmul": lambda node, symbols, a, b: np.matmul(a, b),
+    "require": _require,
     "extern": _extern,
     "result": lambda node, symbols, results: results[node.attr("k")],
 }

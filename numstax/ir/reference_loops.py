@@ -34,6 +34,7 @@ from numstax.ir.loops import (
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, identity, resolve
 from numstax.ir.values import Symbols, cast, map_tree, poisoned, resolve_function, shape_value, size_value
 from numstax.records import record
+from numstax.requirements import CannotRunError
 
 Array = np.ndarray
 Writes = list[tuple[int, Array]]
@@ -258,7 +259,14 @@ class _LoopRun:
             return args[0].copy().view(instr.dtype)
         if instr.op == "wrap":
             return self._wrap(instr, self.index(attr), *args)
+        if instr.op == "require":
+            return self._require(instr, *args)
         return ELEMENTWISE[instr.op].reference(*args)
+
+    def _require(self, instr: Instr, x: Array, holds: Array, mask: Array | None = None) -> Array:
+        if not self.full(holds if mask is None else holds | ~mask).all():
+            raise CannotRunError.unmet(str(instr.attr), str(instr.origin or ""))
+        return x
 
     def _wrap(self, instr: Instr, n: Any, x: Array, mask: Array | None = None) -> Array:
         x = x.astype(np.int64)

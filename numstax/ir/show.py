@@ -25,6 +25,7 @@ from numstax.errors import Origin
 from numstax.ir.graph import Arg, Graph, Literal, Node
 from numstax.ir.index import Index, Ref, Symbol, Var, atoms
 from numstax.ir.loops import (
+    CHECKS,
     Buffer,
     BufferView,
     Control,
@@ -217,7 +218,7 @@ def _instr_text(instr: Instr) -> str:
     if instr.op == "load":
         buffer, offset = cast(tuple[str, Index], instr.attr)
         return f"{head} {buffer}[{offset}]" + "".join(f" if {a}" for a in args)
-    if instr.op == "wrap":
+    if instr.op in CHECKS:
         return f"{head} {', '.join(args)} of {instr.attr}"
     if instr.op in ("const", "index"):
         return f"{head} {text(instr.attr) if instr.op == 'const' else instr.attr}"

@@ -18,6 +18,7 @@ from numstax.ir.index import ONE, Index, IndexLike, Symbol, as_index, atoms, con
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
 from numstax.ir.show import show_node
 from numstax.ir.verify_loops import verify_schedule
+from numstax.requirements import REQUIREMENTS
 
 __all__ = ["verify_graph", "verify_schedule"]
 
@@ -233,6 +234,14 @@ def _gather(node: Node, x: Node, *indices: Node) -> Complaints:
     yield from _indexed(x, node.attr("axes"), indices, node)
 
 
+def _require(node: Node, value: Node, holds: Node) -> Complaints:
+    yield from _must(node, value.shape, value.dtype)
+    if holds.dtype != dtypes.BOOL or not _fit(holds.shape, value.shape):
+        yield f"what must hold is {holds.dtype}{_text(holds.shape)}"
+    if node.attr("requirement") not in REQUIREMENTS:
+        yield f"there is no requirement {node.attr('requirement')!r}"
+
+
 def _matmul(node: Node, a: Node, b: Node) -> Complaints:
     if a.ndim < 2 or a.ndim != b.ndim:
         yield "operands have equal ranks of at least 2"
@@ -360,6 +369,7 @@ _RULES: dict[str, tuple[str, int, Rule]] = {
     "gather": ("axes", -1, _gather),
     "update": ("starts steps", 2, _update),
     "matmul": ("", 2, _matmul),
+    "require": ("requirement", 2, _require),
     "extern": ("args function kwargs results", -1, _extern),
     "result": ("k", 1, _result),
     "scatter": ("axes op", -1, _scatter),

@@ -25,6 +25,7 @@ from numstax.ir.index import (
     stride_of,
 )
 from numstax.ir.loops import (
+    CHECKS,
     Accumulate,
     Buffer,
     BufferView,
@@ -45,6 +46,7 @@ from numstax.ir.loops import (
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
 from numstax.ir.overlap import apart
 from numstax.ir.show import loop_lines
+from numstax.requirements import REQUIREMENTS
 
 Complaints = Iterator[str]
 _PLACES = ("argmax", "argmin")
@@ -230,8 +232,8 @@ class _LoopCheck:
             self.report(self.effect(effect), len(self.loop.body) + k, None)
             used.update(_operands(effect), *map(self.refs, _indices(effect)))
         for k, instr in enumerate(self.loop.body):
-            # wrap reports bad indices even where the element itself is not used
-            if k not in used and instr.op != "wrap":
+            # checks are made even where the element itself is not used
+            if k not in used and instr.op not in CHECKS:
                 self.report(iter(("the value is not used",)), k, instr.origin)
 
     def report(self, complaints: Complaints, line: int, origin: Origin | None) -> None:
@@ -285,6 +287,12 @@ class _LoopCheck:
             yield "wrap takes an integer and perhaps a bool"
         if instr.dtype != dtypes.INT64 or not isinstance(instr.attr, Index):
             yield "wrap gives an int64 below an Index"
+
+    def op_require(self, k: int, instr: Instr, given: tuple[np.dtype, ...]) -> Complaints:
+        if len(given) not in (2, 3) or set(given[1:]) != {dtypes.BOOL} or given[0] != instr.dtype:
+            yield "require takes a value, a bool, and perhaps another bool"
+        if instr.attr not in REQUIREMENTS:
+            yield f"there is no requirement {instr.attr!r}"
 
     def index(self, index: Index, position: int) -> Complaints:
         """All its variables belong to the loop, its refs to entries before `position`."""

@@ -21,13 +21,13 @@ from numstax.errors import DeviceMemoryError
 from numstax.knobs import Knobs
 from numstax.program import Plan, Program
 from numstax.records import record
+from numstax.requirements import CannotRunError
 from numstax.runtime.arrays import span, to_host
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.cubin import Cubin
 from numstax.runtime.device import AnyDevice, Loaded
 from numstax.runtime.host import Counts
 from numstax.runtime.interop import seen
-from numstax.runtime.launch import CannotRunError
 from numstax.runtime.memory import Pool, memory_at
 from numstax.runtime.wrapper_device import DeviceStyle, Exchange, extent
 

@@ -49,6 +49,7 @@ _BUILDER = {
     "not": "not_",
 }
 _REASSOCIATED = {"fadd_reassoc": "fadd", "fmul_reassoc": "fmul"}
+_FITS = {f"s{op}_fits": f"s{op}_with_overflow" for op in ("add", "sub", "mul")}
 _FUNCTIONS = {
     **{op: op for op in ("fabs", "fma", "sqrt", "rint", "floor", "ceil", "trunc", "copysign", "ctpop", "ctlz")},
     "fmaximum": "maximum",
@@ -114,6 +115,9 @@ def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[i
         return getattr(builder, _BUILDER[op])(*operands)
     if op in _REASSOCIATED:
         return getattr(builder, _REASSOCIATED[op])(*operands, flags=("reassoc", "nsz"))
+    if op in _FITS:
+        both = getattr(builder, _FITS[op])(*operands)
+        return builder.not_(builder.extract_value(both, 1))
     name = _FUNCTIONS[op]
     if op == "ctlz":
         operands = [*operands, ir.Constant(ir.IntType(1), 0)]

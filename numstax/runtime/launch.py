@@ -13,15 +13,11 @@ from typing import Protocol
 import numpy as np
 
 from numstax.errors import OutOfBoundsError, SizeError
-from numstax.program import Plan
+from numstax.program import Checked, Plan
 from numstax.records import record
+from numstax.requirements import CannotRunError
 from numstax.runtime.memory import address_of
 from numstax.runtime.wrapper import Style, write
-
-
-class CannotRunError(Exception):
-    """This call needs NumPy: an extern gave another shape than when traced, or an array is not aligned.
-    Nothing that the caller can see was written."""
 
 
 @record
@@ -106,12 +102,15 @@ class _Holder:
     owner: np.ndarray
 
 
-def check_status(status: np.ndarray, checks: Sequence[str]) -> None:
-    """Raise what a kernel reported in its status word: an index out of bounds, the number of its check, the size."""
+def check_status(status: np.ndarray, checks: Sequence[Checked]) -> None:
+    """Raise what a program reported in its status word (see `program.Param`)."""
     if status[0]:
         index, number, size = status[1:4].tolist()
-        line = f"\n  at {checks[number]}" if number < len(checks) and checks[number] else ""
-        raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}{line}")
+        what, line = checks[number]
+        if what != "index":
+            raise CannotRunError.unmet(what, line)
+        where = f"\n  at {line}" if line else ""
+        raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}{where}")
 
 
 def size_error(message: str, *values: object) -> SizeError:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from numstax.errors import Origin
 from numstax.ir.index import Index, Symbol, Var, atoms, hint, product
-from numstax.ir.loops import Accumulate, Buffer, Control, Extern, Kernel, Loop, Reduce, Scan, Unit
+from numstax.ir.loops import CHECKS, Accumulate, Buffer, Control, Extern, Kernel, Loop, Reduce, Scan, Unit
 from numstax.ir.ops import ELEMENTWISE
 from numstax.ir.show import unit_sizes
 
@@ -53,7 +53,7 @@ def can_fail(unit: Unit) -> bool:
         return unit.out is None
     if isinstance(unit, Control):
         return any(can_fail(inner) for body in unit.bodies for inner in body.schedule.units)
-    return any(instr.op == "wrap" for loop in unit.loops for instr in loop.body)
+    return any(instr.op in CHECKS for loop in unit.loops for instr in loop.body)
 
 
 def data_sizes(unit: Unit, results: Mapping[str, Buffer] | None = None) -> set[Symbol]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import Origin
-from numstax.ir.graph import Literal
+from numstax.ir.graph import Literal, Node
 from numstax.ir.index import Atom, Index, Ref, as_index, atoms, substitute
-from numstax.ir.loops import Body, Effect, Instr, Reduce, Store
+from numstax.ir.loops import CHECKS, Body, Effect, Instr, Reduce, Store
 
 _AFFINE: dict[str, Callable[[Index, Index], Index]] = {
     "add": operator.add,
@@ -60,6 +60,10 @@ class Recorder:
         args = (entry,) if mask is None else (entry, mask)
         return self.add(Instr("wrap", args, dtypes.INT64, extent, origin))
 
+    def require(self, args: tuple[int, ...], mask: int | None, node: Node) -> int:
+        args = args if mask is None else (*args, mask)
+        return self.add(Instr("require", args, node.dtype, node.attr("requirement"), node.origin))
+
     def cast(self, entry: int, dtype: np.dtype, origin: Origin | None = None) -> int:
         return entry if self.dtype(entry) == dtype else self.op("cast", (entry,), dtype, origin)
 
@@ -76,6 +80,8 @@ class Recorder:
     def affine(self, entry: int) -> Index | None:
         """The entry as an Index, when it is a sum of multiples of positions and sizes."""
         instr = self._instrs[entry]
+        if instr.op == "require":
+            return self.affine(instr.args[0])
         if instr.op == "index":
             return instr.attr if isinstance(instr.attr, Index) else None
         if instr.op == "const" and instr.dtype == dtypes.INT64:
@@ -146,7 +152,7 @@ def move_effect(effect: Effect, moved: list[int]) -> Effect:
 def prune(body: Body, effects: Iterable[Effect]) -> tuple[Body, tuple[Effect, ...]]:
     """Without the entries that no effect needs; an index is checked even where the element does not depend on it."""
     effects = tuple(effects)
-    live = [instr.op == "wrap" for instr in body]
+    live = [instr.op in CHECKS for instr in body]
     for effect in effects:
         used = [effect.value, *(r.position for r in _refs(effect.offset))]
         if isinstance(effect, Store):

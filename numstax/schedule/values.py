@@ -88,6 +88,8 @@ class Values:
             return self._select(request, operands)
         if node.op in ELEMENTWISE or node.op in ("cast", "bitcast"):
             return recorder.op(node.op, tuple(operands), node.dtype, origin)
+        if node.op == "require":
+            return recorder.require(tuple(operands), mask, node)
         return _LEAVES[node.op](recorder, node, index)
 
     # --- gather: the axis positions are values of the same body ---------------------------------------

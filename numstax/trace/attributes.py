@@ -119,4 +119,4 @@ def whole(x: TracedArray, op: str) -> Any:
     if x.sizes:
         raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
     number = x if x.dtype.kind in "iub" else x.recorder.elementwise(op, x)
-    return x.recorder.python_number(number.astype(np.int64))
+    return x.recorder.whole(number)

@@ -3,7 +3,7 @@
 The placeholders of the states, the nodes that the body ends with, and the number of the first node made in the scope
 enter; a Graph whose inputs are the states and the captured values, and the captured nodes, leave.  What does not
 depend on the states or the counter stays outside, unless it is cheap to make again (constants, positions, views) or
-might fail where the body would not have run (index checks, library calls).
+might fail where the body would not have run (index checks, requirements, library calls).
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ _MAY_FAIL = ("gather", "scatter", "extern", "result", *CONTROL)
 
 class Bodies:
     """The bodies of one control node; they have the same inputs.  `var` : the counter.  `lazy` : nothing made in the
-    scope may run unless the body does."""
+    scope may run unless the body does.  `runs` : it certainly does."""
 
-    def __init__(self, nodes: Nodes, first: int, states: Sequence[Node], var: str = "", lazy: bool = False) -> None:
-        self._nodes, self._first, self._states = nodes, first, list(states)
+    def __init__(
+        self, nodes: Nodes, first: int, states: Sequence[Node], var: str = "", lazy: bool = False, runs: bool = False
+    ) -> None:
+        self._nodes, self._first, self._states, self._runs = nodes, first, list(states), runs
         self._var, self._lazy = var, lazy
         self.captured: list[Node] = []
         self._inside: dict[Node, bool] = dict.fromkeys(states, True)
@@ -45,7 +47,9 @@ class Bodies:
     def _belongs(self, node: Node) -> bool:
         if self._nodes.number(node) < self._first or node.op == "placeholder":
             return False
-        if self._lazy or node.op in _MAY_FAIL or any(self._inside[a] for a in node.args):
+        if self._lazy or node.op in _MAY_FAIL or (node.op == "require" and not self._runs):
+            return True
+        if any(self._inside[a] for a in node.args):
             return True
         return bool(self._var) and self._var in _symbols(node)
 

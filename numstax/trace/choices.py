@@ -15,6 +15,7 @@ from numstax.ir.ops import ELEMENTWISE
 from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.bodies import Bodies, Sizes
+from numstax.trace.python_numbers import joined as joined_value
 from numstax.trace.scopes import (
     CannotCaptureError,
     Kind,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 
 _PLAIN = (int, bool, str, float, type(None))
+_CHEAP = 48
+"""Operations on numbers that cost no more than deciding whether to do them."""
 
 
 @record
@@ -106,8 +109,8 @@ class Choice:
         kind = joined(kind_of(x), kind_of(y))
         if kind is None:
             raise self._differ(name, x, y)
-        nodes = self._rec.nodes
-        k = self._add(nodes.cast(then, kind.dtype), nodes.cast(orelse, kind.dtype), None)
+        then, orelse = (joined_value(self._rec, node, kind.dtype) for node in (then, orelse))
+        k = self._add(then, orelse, None)
         return lambda: self._value(k, kind, [v for v in (x, y) if not v.is_scalar], name)
 
     def _value(self, k: int, kind: Kind, ends: list[TracedArray], name: str) -> TracedArray:
@@ -157,9 +160,22 @@ class Choice:
         self._rec.nodes.forget(self._first, found)
         return found
 
+    def _on_condition(self, node: Node, wanted: Node) -> Node:
+        """The node with what it requires required only where `wanted`."""
+        nodes = self._rec.nodes
+        if nodes.number(node) < self._first:
+            return node
+        args = tuple(self._on_condition(a, wanted) for a in node.args)
+        if node.op == "require":
+            unwanted = nodes.elementwise("logical_not", (wanted,), dtypes.BOOL)
+            args = (args[0], nodes.elementwise("logical_or", (args[1], unwanted), dtypes.BOOL))
+        return node if args == node.args else nodes.remake(node, args)
+
     def _chosen(self, a: Node, b: Node) -> Node:
         """`a` where the predicate holds, else `b`; both are 0-d."""
         p, nodes = self._predicate, self._rec.nodes
+        a = self._on_condition(a, p)
+        b = self._on_condition(b, nodes.elementwise("logical_not", (p,), dtypes.BOOL))
         if a is b:
             return a
         if a.dtype == dtypes.BOOL and (b is p or _is(a, True)):
@@ -209,8 +225,9 @@ class Choice:
                 "reshape",
                 "slice",
                 "broadcast_to",
+                "require",
             )
-            if not plain or len(seen) > 24 or (part.op in ELEMENTWISE and part.shape):
+            if not plain or len(seen) > _CHEAP or (part.op in ELEMENTWISE and part.shape):
                 return False
             pending += part.args
         return True

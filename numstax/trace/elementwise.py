@@ -16,6 +16,7 @@ from numstax.ir.graph import Node
 from numstax.trace.array import TracedArray
 from numstax.trace.layout import keep_order
 from numstax.trace.origin import user_origin
+from numstax.trace.python_numbers import converted
 from numstax.trace.sizes import Shape, Size
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def type_of(value: TracedArray | int | float | complex) -> ops.Operand:
 def expand(rec: Recorder, value: TracedArray | int | float | complex, dtype: np.dtype, shape: Shape) -> Node:
     """The operand cast to `dtype` and broadcast to `shape`."""
     if isinstance(value, TracedArray):
-        return rec.nodes.broadcast(rec.nodes.cast(value.node, dtype), shape)
+        return rec.nodes.broadcast(converted(rec, value, dtype), shape)
     with np.errstate(over="ignore"):
         return rec.nodes.full(np.array(value, dtype), dtype, shape)
 
@@ -71,6 +72,14 @@ def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | No
     """A row of ops.ELEMENTWISE on array-likes; a NumPy scalar when every operand is 0-d."""
     operands = [operand(rec, v) for v in values]
     types = tuple(type_of(x) for x in operands)
+    if op in _COMPARISONS and any(
+        isinstance(x, TracedArray) and dtypes.kind(x.dtype) in "iub" and x.weak is None for x in operands
+    ):
+        # NumPy compares with the integer itself
+        types = tuple(
+            dtypes.INT64 if isinstance(x, TracedArray) and x.weak is int else t
+            for x, t in zip(operands, types, strict=True)
+        )
     try:
         operand_dtypes, result = resolve(op, types, dtype)
     except TypeError as error:

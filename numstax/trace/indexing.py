@@ -17,7 +17,7 @@ from numstax.errors import OutOfBoundsError, ShapeError, UnsupportedOperationErr
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, as_index
 from numstax.records import record
-from numstax.trace import extern, host
+from numstax.trace import extern, host, python_numbers
 from numstax.trace.array import TracedArray
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
@@ -121,7 +121,7 @@ def _cast_value(rec: Recorder, dtype: np.dtype, value: object) -> TracedArray:
     if type(value) is int:
         value = np.array(value, dtype)[()]
     lifted = rec.lift(value)
-    return rec.fresh(rec.nodes.cast(lifted.node, dtype), lifted.is_scalar)
+    return rec.fresh(python_numbers.assigned(rec, lifted, dtype), lifted.is_scalar)
 
 
 # --- the key ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.bodies import Bodies, Sizes
 from numstax.trace.counted import Counted
+from numstax.trace.python_numbers import joined as joined_value
 from numstax.trace.scopes import (
     CannotCaptureError,
     Kind,
@@ -255,7 +256,7 @@ class Loop:
             raise error(f"{name!r} is {kind} before an iteration and {kind_of(handle)} after it")
         if wide != kind:
             self.kinds[key] = wide
-            self.starts[key] = self.rec.nodes.cast(self.starts[key], wide.dtype)
+            self.starts[key] = joined_value(self.rec, self.starts[key], wide.dtype)
             return False
         seen = self._seen_through(b, run)
         known = self.sources.setdefault(key, {})
@@ -319,8 +320,11 @@ class Loop:
         keys: list[Any] = [*places, *memory]
         states = [*(handle.storage.node for handle in places.values()), *memory.values()]
         starts = [*(self.starts[k] for k in places), *(self.storages[k].node for k in memory)]
-        finals = [*(nodes.cast(run.ends[k], self.kinds[k].dtype) for k in places), *(run.stored[k] for k in memory)]
-        bodies = Bodies(nodes, self.first, states, run.counter)
+        finals = [
+            *(joined_value(rec, run.ends[k], self.kinds[k].dtype) for k in places),
+            *(run.stored[k] for k in memory),
+        ]
+        bodies = Bodies(nodes, self.first, states, run.counter, runs=self.runs)
         writes = [(k, n) for k, n in enumerate(finals) if n is not states[k]]
         asked = [] if run.asked is None else [run.asked]
         bodies.capture([*run.sizes[0], *(n for _, n in writes), *asked])

@@ -153,6 +153,12 @@ class Nodes:
     def elementwise(self, op: str, args: Sequence[Node], dtype: np.dtype) -> Node:
         return self.make(op, args, args[0].shape, dtype)
 
+    def require(self, value: Node, holds: Node, requirement: str) -> Node:
+        """`value`, which means something only where `holds`."""
+        if holds.op == "constant" and holds.attr("value").value:
+            return value
+        return self.make("require", (value, holds), value.shape, value.dtype, requirement=requirement)
+
     def reduce(self, op: str, x: Node, axes: tuple[int, ...], dtype: np.dtype) -> Node:
         if not axes:
             return x

@@ -1,7 +1,7 @@
 """What traced code sees in place of Python's builtins and the functions of `math`.
 
-With arguments that are not traced they behave as the originals.  Functions of `math` that are operations of the
-graph give NaN or infinity where Python's raise; the others are called as they are.
+With arguments that are not traced they behave as the originals.  Functions of `math` that are no operations of the
+graph are called as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import SideEffectError
 from numstax.ir.ops import ELEMENTWISE
-from numstax.trace import extern
+from numstax.trace import extern, python_numbers
 from numstax.trace.array import TracedArray
 from numstax.trace.classes import StandIn, numpy_class
 from numstax.trace.counted import Iteration, TracedRange
@@ -41,6 +41,8 @@ _MATH = {
     "degrees": "degrees", "radians": "radians", "copysign": "copysign", "isnan": "isnan", "isinf": "isinf",
     "isfinite": "isfinite", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt", "nextafter": "nextafter",
 }  # fmt: skip
+_SILENT = ("fabs", "degrees", "radians", "copysign", "nextafter", "atan2", "erf", "erfc")
+"""These raise no exceptions."""
 _ROUNDING = ("floor", "ceil", "trunc")
 """These ask the number itself."""
 _EFFECTS = "open input print exec eval globals locals vars setattr delattr id compile breakpoint".split()
@@ -64,7 +66,9 @@ def math_function(rec: Recorder, name: str) -> Callable[..., Any]:
             result = rec.elementwise("divide", *(rec.elementwise("log", x) for x in operands))
         else:
             result = rec.elementwise(_MATH[name], *operands)
-        return rec.fresh(result.node, True, weak=bool if result.dtype == dtypes.BOOL else float)
+        if result.dtype == dtypes.BOOL or name in _SILENT:
+            return rec.fresh(result.node, True, weak=bool if result.dtype == dtypes.BOOL else float)
+        return python_numbers.math_result(rec, result, operands)
 
     return call
 

@@ -19,7 +19,7 @@ from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
 from numstax.ir.show import index_leaves
 from numstax.ir.values import map_tree
-from numstax.trace import elementwise, extern, host, indexing, ufuncs
+from numstax.trace import elementwise, extern, host, indexing, python_numbers, ufuncs
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.layout import Strides, may_overlap
@@ -250,9 +250,14 @@ class Recorder:
         if known is not None:
             return known.item()
         kind = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtypes.kind(x.dtype)]
-        if x.dtype == dtypes.UINT64:
-            x.value("item() takes the value", "index it: a[0]")
+        if kind is int:
+            return self.whole(x)
         return self.fresh(self.nodes.cast(x.node, WEAK_DTYPES[kind]), True, kind)
+
+    def whole(self, x: TracedArray) -> Any:
+        """``int(x)`` of a number."""
+        known = self.known(x.node)
+        return python_numbers.whole(self, x) if known is None else int(known)
 
     # --- sizes ------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import SideEffectError
+from numstax.trace import python_numbers
 from numstax.trace.array import TracedArray
 from numstax.trace.classes import StandIn
 from numstax.trace.generators import TracedGenerator, seeded_generator
@@ -43,6 +44,8 @@ def scalar_type(rec: Recorder, original: type) -> type:
             return original(x.value(f"{original.__name__}() takes the value"))
         if weak in (int, bool) and (known := rec.known(x.node)) is not None:
             return original(known)
+        if weak is int:
+            return python_numbers.whole(rec, x)
         return rec.fresh(rec.nodes.cast(x.node, dtype), not x.sizes, weak=weak)
 
     members = {"original": original, "convert": staticmethod(convert), "dtype": dtype, "__slots__": ()}

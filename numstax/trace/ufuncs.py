@@ -11,7 +11,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import CastError, ShapeError, UnsupportedOperationError
 from numstax.ir import ops
-from numstax.trace import elementwise, extern, host, indexing, reductions, selection
+from numstax.trace import elementwise, extern, host, indexing, python_numbers, reductions, selection
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import HANDLERS
@@ -21,7 +21,6 @@ from numstax.trace.sizes import Size, text
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
-_PYTHON_TYPES = (bool, int, float, complex)
 _IGNORED = {"subok", "order", "casting"}
 
 
@@ -35,14 +34,12 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
         return apply(rec, np.matmul, "__call__", operands, {})
     if op == "divmod":
         return operator(rec, "floor_divide", *operands), operator(rec, "remainder", *operands)
+    weak = [x.weak if isinstance(x, TracedArray) else int if isinstance(x, Size) else type(x) for x in operands]
+    if all(w in python_numbers.ORDER for w in weak):
+        return python_numbers.operate(rec, op, operands)
     if op == "power":
         op, operands = _simpler_power(op, operands)
-    result = rec.elementwise(op, *operands)
-    weak = [x.weak if isinstance(x, TracedArray) else int if isinstance(x, Size) else type(x) for x in operands]
-    if all(w in _PYTHON_TYPES for w in weak):
-        kind = {"b": bool, "i": int, "f": float, "c": complex}[result.dtype.kind]
-        return rec.fresh(result.node, is_scalar=True, weak=kind)
-    return result
+    return rec.elementwise(op, *operands)
 
 
 def _simpler_power(op: str, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

@@ -1,0 +1,50 @@
+"""What compiled code requires of Python numbers, and what becomes of a call in which it does not hold.
+
+Compiled code holds Python's integers in 64 bits and raises none of the exceptions that Python's operators raise.
+Where a value would show that, the program reports it, and the call is done again by Python.
+"""
+
+from __future__ import annotations
+
+from numstax.records import record
+
+
+@record
+class Requirement:
+    """`what` happened where it does not hold, and the `remedy`; '' where Python raises an exception itself."""
+
+    what: str
+    remedy: str = ""
+
+
+REQUIREMENTS = {
+    "zero": Requirement("a Python number is divided by zero"),
+    "raises": Requirement("Python raises an exception"),
+    "range": Requirement(
+        "a Python integer is beyond 64 bits",
+        "use NumPy integers, such as np.int64 or np.uint32, where they are to wrap around",
+    ),
+    "exact": Requirement(
+        "a Python integer beyond 2**53 is divided by, compared with or stored as a float", "convert it with float()"
+    ),
+    "type": Requirement(
+        "the type of a result depends on a value", "convert the operands: float(x), complex(x) or np.int64(n)"
+    ),
+}
+
+
+class CannotRunError(Exception):
+    """This call needs NumPy.  Nothing that the caller can see was written.
+
+    requirement : the name of the requirement that does not hold; '' for another reason, which the message says.
+    line : the user's line.
+    """
+
+    def __init__(self, message: str, requirement: str = "", line: str = "") -> None:
+        super().__init__(message)
+        self.requirement, self.line = requirement, line
+
+    @classmethod
+    def unmet(cls, requirement: str, line: str) -> CannotRunError:
+        where = f"\n  at {line}" if line else ""
+        return cls(f"{REQUIREMENTS[requirement].what}{where}", requirement, line)
