@@ -3,8 +3,9 @@
 A Graph enters; an equal one leaves, without the `require` nodes whose condition is true for every value.  What holds in
 between: each integer lies in the interval that is kept for its node, as far as the requirements before it hold.
 
-States of loops start as anything and are narrowed: a body gives `x & 255` whatever x was before, and a state that
-each iteration changes by at most d lies within d times the number of iterations of its start.
+States of loops are widened until the body leaves them inside, or else start as anything and are narrowed (a body gives
+`x & 255` whatever x was before); and a state that each iteration changes by at most d lies within d times the number
+of iterations of its start.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ Interval = tuple[int, int]
 MOST_TRIPS = 1 << 46
 """Iterations of Python that nobody waits for, weeks of them."""
 NARROWINGS = 2
+_WIDTHS = (8, 16, 32, 53, 62)
+"""A state that grows is tried with so many bits."""
 _ANY = (-(1 << 63), (1 << 63) - 1)
 _BOTH, _YES, _NO = (0, 1), (1, 1), (0, 0)
 
@@ -34,7 +37,7 @@ def without_certain(graph: Graph) -> Graph:
     """The graph without requirements that hold for every value."""
     if not _requires(graph):
         return graph
-    return _Ranges(graph, [_full(spec.dtype) for spec in graph.inputs]).rebuilt()
+    return _Ranges(graph, tuple(_full(spec.dtype) for spec in graph.inputs), {}).rebuilt()
 
 
 def index_interval(index: Index) -> Interval | None:
@@ -103,6 +106,17 @@ def _meet(a: Interval, b: Interval) -> Interval:
     return (low, high) if low <= high else a
 
 
+def _widened(old: Interval, new: Interval) -> Interval:
+    """An interval of a round size around both; `old` when nothing is outside of it."""
+    low, high = _hull(old, new)
+    sizes = [1 << bits for bits in (*_WIDTHS, 63, 64)]
+    if high > old[1]:
+        high = next(n for n in sizes if high < n) - 1
+    if low < old[0]:
+        low = -next(n for n in sizes if -low <= n)
+    return low, high
+
+
 def _times(a: Interval, b: Interval) -> Interval:
     ends = [x * y for x in a for y in b]
     return min(ends), max(ends)
@@ -146,6 +160,10 @@ def _remainder(a: Interval, b: Interval) -> Interval | None:
     return (low, min(high, a[1])) if a[0] >= 0 and b[0] > 0 else (low, high)
 
 
+def _negative(a: Interval) -> Interval:
+    return -a[1], -a[0]
+
+
 def _absolute(a: Interval) -> Interval:
     low = 0 if a[0] <= 0 <= a[1] else min(map(abs, a))
     return low, max(map(abs, a))
@@ -155,7 +173,7 @@ _EXACT: dict[str, Callable[..., Interval | None]] = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     "multiply": _times,
-    "negative": lambda a: (-a[1], -a[0]),
+    "negative": _negative,
     "positive": lambda a: a,
     "absolute": _absolute,
     "invert": lambda a: (~a[1], ~a[0]),
@@ -223,13 +241,20 @@ class _Step:
 class _Ranges:
     """The intervals of the nodes of one graph, for inputs in the given intervals."""
 
-    def __init__(self, graph: Graph, inputs: Sequence[Interval]) -> None:
-        self.graph, self.inputs = graph, list(inputs)
+    def __init__(self, graph: Graph, inputs: tuple[Interval, ...], known: dict[object, _Ranges]) -> None:
+        """`known` : those of bodies that were looked at before."""
+        self.graph, self.inputs, self.known = graph, inputs, known
         self.of: dict[Node, Interval] = {}
         self.states: dict[Node, list[Interval]] = {}
         self.bodies: dict[Node, list[_Ranges]] = {}
         for node in graph.named():
             self.of[node] = self._interval(node)
+
+    def _body(self, graph: Graph, inputs: Sequence[Interval]) -> _Ranges:
+        key = id(graph), tuple(inputs)
+        if key not in self.known:
+            self.known[key] = _Ranges(graph, key[1], self.known)
+        return self.known[key]
 
     def _interval(self, node: Node) -> Interval:
         if node.op in CONTROL:
@@ -313,20 +338,28 @@ class _Ranges:
         starts, given = [self.of[s] for s in states], [self.of[c] for c in captured]
         graphs = control_bodies(node)
         if node.op == "cond":
-            runs = self.bodies[node] = [_Ranges(body, [*starts, *given]) for body in graphs]
+            runs = self.bodies[node] = [self._body(body, [*starts, *given]) for body in graphs]
             return [_hull(*(run.after(k) for run in runs)) for k in range(len(states))]
         trips = self.of[head][1] if node.op == "for" and head is not None else MOST_TRIPS
-        written = {k for k, _ in graphs[-1].writes}
-        held = [_full(s.dtype) if k in written else starts[k] for k, s in enumerate(states)]
+        written = [k for k, _ in graphs[-1].writes]
+        held = list(starts)
+        for _ in _WIDTHS:
+            run = self._body(graphs[-1], [*held, *given])
+            wider = [_widened(h, run.after(k)) for k, h in enumerate(held)]
+            if wider == held:
+                break
+            held = wider
+        else:
+            held = [_full(s.dtype) if k in written else starts[k] for k, s in enumerate(states)]
         for _ in range(NARROWINGS):
-            run = _Ranges(graphs[-1], [*held, *given])
+            run = self._body(graphs[-1], [*held, *given])
             for k in written:
                 held[k] = _meet(held[k], _hull(starts[k], run.after(k)))
                 if (step := run.step(k)) is not None:
                     step = step.after(trips)
                     near = starts[k][0] - step.down * step.times, starts[k][1] + step.up * step.times
                     held[k] = _meet(held[k], near)
-        self.bodies[node] = [_Ranges(body, [*held, *given]) for body in graphs]
+        self.bodies[node] = [self._body(body, [*held, *given]) for body in graphs]
         return held
 
     def after(self, k: int) -> Interval:
@@ -335,42 +368,45 @@ class _Ranges:
 
     def step(self, k: int) -> _Step | None:
         """How a body changes argument k, an integer."""
-        written = next((node for position, node in self.graph.writes if position == k), None)
-        return _Step(0, 0) if written is None else self._step(written, k)
+        return self._end(k, {k: _Step(0, 0)})
 
-    def _step(self, node: Node, k: int) -> _Step | None:
-        """How much `node` differs from argument k; None when that is not known."""
+    def _end(self, k: int, near: Mapping[int, _Step | None]) -> _Step | None:
+        """How much argument k differs after a body from what `near` is given for: arguments, by how much they do."""
+        written = next((node for position, node in self.graph.writes if position == k), None)
+        return near.get(k) if written is None else self._step(written, near)
+
+    def _step(self, node: Node, near: Mapping[int, _Step | None]) -> _Step | None:
+        """How much `node` differs from that; None when it is not known."""
         if not self._is_integer(node):
             return None
         if node.op == "input":
-            return _Step(0, 0) if node.attr("position") == k else None
+            return near.get(node.attr("position"))
         if node.op == "require":
-            return self._step(node.args[0], k)
+            return self._step(node.args[0], near)
         if node.op == "where":
-            return _either(self._step(node.args[1], k), self._step(node.args[2], k))
+            return _either(self._step(node.args[1], near), self._step(node.args[2], near))
         if is_state(node):
-            return self._step_of_state(node.args[0], node.attr("k"), k)
+            return self._step_of_state(node.args[0], node.attr("k"), near)
         if node.op not in ("add", "subtract"):
             return None
         a, b = node.args
-        if (step := self._step(a, k)) is not None:
-            low, high = self.of[b] if node.op == "add" else _EXACT["negative"](self.of[b])  # type: ignore[misc]
+        if (step := self._step(a, near)) is not None:
+            low, high = self.of[b] if node.op == "add" else _negative(self.of[b])
             return step.plus(_Step(max(-low, 0), max(high, 0)))
-        if node.op == "add" and (step := self._step(b, k)) is not None:
+        if node.op == "add" and (step := self._step(b, near)) is not None:
             low, high = self.of[a]
             return step.plus(_Step(max(-low, 0), max(high, 0)))
         return None
 
-    def _step_of_state(self, node: Node, state: int, k: int) -> _Step | None:
-        head, states, _ = control_args(node)
-        before = self._step(states[state], k)
-        changes = [run.step(state) for run in self.bodies[node]]
-        if before is None or None in changes:
+    def _step_of_state(self, node: Node, state: int, near: Mapping[int, _Step | None]) -> _Step | None:
+        head, states, captured = control_args(node)
+        if node.op == "cond":
+            inner = {p: self._step(arg, near) for p, arg in enumerate((*states, *captured))}
+            return _either(*(run._end(state, inner) for run in self.bodies[node]))
+        before, change = self._step(states[state], near), self.bodies[node][-1].step(state)
+        if before is None or change is None:
             return None
-        change: Any = _either(*changes) if node.op == "cond" else changes[-1]
-        if node.op != "cond":
-            change = change.after(self.of[head][1] if node.op == "for" and head is not None else MOST_TRIPS)
-        return before.plus(change)
+        return before.plus(change.after(self.of[head][1] if node.op == "for" and head is not None else MOST_TRIPS))
 
     # --- the graph without what is certain --------------------------------------------------------------
 

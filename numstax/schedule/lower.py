@@ -38,7 +38,7 @@ class _Lowering:
     def __init__(self, graph: Graph, private: bool) -> None:
         self.private = private
         self.targets = targets(graph)
-        self.storage = storage(self.targets.nodes())
+        self.storage = storage(self.targets.nodes(), private)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):
             self.sites.declare(f"x{position}", spec.dtype, spec.shape, _kind(spec), _strides(spec))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numstax.ir.graph import CONTROL, Node, can_fail, control_args, control_bodies, is_state
+from numstax.ir.graph import CONTROL, Node, can_fail, control_args, control_bodies, is_state, topological
 from numstax.ir.index import Symbol, atoms
 from numstax.ir.show import index_leaves
 from numstax.schedule.sites import Sites
@@ -26,10 +26,8 @@ class Overwriter:
         for node in storage.order:
             if node.op == "input" and f"x{node.attr('position')}" in self._arguments:
                 self._arguments[f"x{node.attr('position')}"] = node
-        # what fails after an argument has changed would leave a half-done call behind
-        if private or not can_fail(storage.order):
-            for position, node in targets.writes:
-                self._allow(node, f"x{position}")
+        for position, node in targets.writes:
+            self._allow(node, f"x{position}")
         self._readers = {node: set(roots) for node, roots in storage.readers.items()}
         self._after: dict[Node, set[Node]] = {root: set() for root in self._roots}
         for node, roots in self._readers.items():
@@ -37,7 +35,19 @@ class Overwriter:
                 self._after[_maker(node)] |= {_maker(r) for r in roots}
         if targets.binders:
             self._bind_sizes_first(storage, targets)
+        if not private:
+            self._fail_first(storage)
         self._overwritten: set[Node] = set()
+
+    def _fail_first(self, storage: Storage) -> None:
+        """What fails after an argument has changed would leave a half-done call behind."""
+        failing = [node for node in storage.order if can_fail([node])]
+        changing = self._allowed.keys() & set(storage.order)
+        if any(node.op != "require" for node in failing) or changing & set(topological(failing)):
+            self._allowed.clear()
+            return
+        for node in failing:
+            self._after[node] |= {_maker(changed) for changed in changing} & self._after.keys()
 
     def _bind_sizes_first(self, storage: Storage, targets: Targets) -> None:
         """Whoever uses a size that depends on data comes after the library call that shows it."""

@@ -1,7 +1,8 @@
 """Which nodes get memory of their own, and which are recomputed where they are used.
 
 Enters: a Graph.  Leaves: its `Targets` (what must end up in an output or an argument) and a `Storage`.
-Reductions, scans, library calls, outputs and written arguments are stored.  Any other value is stored when that
+Reductions, scans, library calls, outputs and written arguments are stored, and requirements where somebody sees the
+arguments change, so that they can be checked before that.  Any other value is stored when that
 costs less than computing it again at every use:
 
     recompute = evaluations * operations        store = elements * (operations + STORE) + evaluations * LOAD + KERNEL
@@ -84,9 +85,11 @@ class Storage:
     readers: dict[Node, set[Node]]
 
 
-def storage(wanted: list[Node]) -> Storage:
+def storage(wanted: list[Node], private: bool) -> Storage:
+    """`private` : nobody sees the arguments when something fails."""
     order = topological(wanted)
     forced = {*wanted, *(a for node in order for a in _whole(node))}
+    forced |= {n for n in order if n.op == "require" and not private}
     stored = {n for n in order if _has_memory(n) or (n in forced and n.op not in LEAVES)}
     return _Chooser(order, stored).run()
 

@@ -250,10 +250,10 @@ class Loop:
         handle = lifted(self.rec, b)
         if any(atom.name == run.counter for n in handle.sizes for atom in atoms(n) if hasattr(atom, "name")):
             raise refuse(f"the shape of {name!r} is another in each iteration")
-        wide = joined(kind, kind_of(handle))
-        if wide is None:
+        wide, end = joined(kind, kind_of(handle)), kind_of(handle)
+        if wide is None or (end.weak and wide == kind and end != kind):
             error = ApartError if not isinstance(self.entry[key[0]], Unassigned) else CannotCaptureError
-            raise error(f"{name!r} is {kind} before an iteration and {kind_of(handle)} after it")
+            raise error(f"{name!r} is {kind} before an iteration and {end} after it")
         if wide != kind:
             self.kinds[key] = wide
             self.starts[key] = joined_value(self.rec, self.starts[key], wide.dtype)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
+from numstax.errors import CastError, UnsupportedOperationError
 from numstax.ir.graph import Node
 from numstax.trace.array import TracedArray
+from numstax.trace.origin import user_origin
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -31,6 +33,14 @@ _MOST_FACTORS = 16
 
 def operate(rec: Recorder, op: str, operands: tuple[Any, ...]) -> TracedArray:
     """The operator `op`, by the name of its ufunc."""
+    try:
+        return _operate(rec, op, operands)
+    except CastError as error:
+        # where Python comes by; it may never
+        raise UnsupportedOperationError(str(error.what), user_origin()) from None
+
+
+def _operate(rec: Recorder, op: str, operands: tuple[Any, ...]) -> TracedArray:
     kinds = [_kind(v) for v in operands]
     kind = max(kinds, key=ORDER.index)
     if op in COMPARISONS:
@@ -260,9 +270,8 @@ def _int_power(rec: Recorder, a: TracedArray, b: TracedArray) -> TracedArray:
             made = _product(rec, made, a)
         return made
     size = rec.elementwise("power", rec.elementwise("absolute", a).astype(float), b.astype(float))
-    node = rec.nodes.require(
-        rec.elementwise("power", a, b).node, _test(rec, "less", size.node, 0.999 * _LARGEST), "range"
-    )
+    made = rec.elementwise("power", a, rec.elementwise("maximum", b, 0))
+    node = rec.nodes.require(made.node, _test(rec, "less", size.node, 0.999 * _LARGEST), "range")
     return _weak(rec, rec.nodes.require(node, _test(rec, "greater_equal", b.node, 0), "type"), int)
 
 
