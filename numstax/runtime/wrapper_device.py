@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from numstax import dtypes
-from numstax.program import Allocate, Argument, Call, ControlStep, ExternCall, Plan, Program, Result, all_steps
+from numstax.program import Allocate, Argument, Call, Checked, ControlStep, ExternCall, Plan, Program, Result, all_steps
 from numstax.records import record
 from numstax.runtime.device import ALIGNED
 from numstax.runtime.interop import Family
@@ -42,7 +42,7 @@ class DeviceStyle(Style):
     plan: Plan
     exchange: Exchange
     library: Callable[[str], Callable[..., Any]]
-    reports: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    reports: list[tuple[int, tuple[Checked, ...]]] = field(default_factory=list)
     """Programs that may report an index out of bounds, with the row of the status where they do, not checked yet."""
     rows: int = 0
 

@@ -252,7 +252,7 @@ def test_strictly_integers_that_do_not_fit_are_an_error_with_line_and_remedy():
 
 def test_strictly_a_division_by_zero_is_python_s():
     out = np.zeros(N)
-    with pytest.raises(ZeroDivisionError, match="^float division by zero$"):
+    with pytest.raises(ZeroDivisionError, match=r"^float division by zero$"):
         numstax.jit(reciprocals, strict=True)(np.arange(N) - 30.0, out)
     assert out[30] == 30
 
