@@ -7,6 +7,7 @@ fingerprint.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,16 @@ def fingerprint(value: Any, seen: tuple[int, ...] = ()) -> object:
     if isinstance(value, set | frozenset):
         return type(value), frozenset(value)
     return id(value)
+
+
+class Attribute:
+    """Stands for an attribute of a class in a copy of the class: `read` is called when it is first asked for."""
+
+    def __init__(self, read: Getter) -> None:
+        self.read = cache(read)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self.read()
 
 
 class Captures:

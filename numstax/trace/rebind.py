@@ -27,7 +27,7 @@ from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.trace import classes, generators, host, python_names, substitutes
 from numstax.trace.array import TracedArray
-from numstax.trace.captures import MISSING, Captures, Getter, always, item
+from numstax.trace.captures import MISSING, Attribute, Captures, Getter, always, item
 from numstax.trace.control import Control
 from numstax.trace.library import LibraryObject, library_function
 from numstax.trace.origin import user_origin
@@ -250,11 +250,24 @@ class Rebinder:
                 rebound = self._member(member)
                 if rebound is not None:
                     members[name] = rebound
+                elif not (name.startswith("__") or hasattr(type(member), "__get__")):
+                    members[name] = self._class_attribute(base, name)
         copy = type(cls.__name__, (cls,), members)
         self.originals[copy] = cls
         before = [*vars(copy).items()]
         self._copies.append((cls.__name__, lambda: [*vars(copy).items()], lambda: before))
         return copy
+
+    def _class_attribute(self, cls: type, name: str) -> Attribute:
+        getter = functools.partial(vars(cls).get, name, MISSING)
+
+        def read() -> Any:
+            held = getter()
+            if not isinstance(held, np.ndarray):
+                self.captures.watch(getter, held)
+            return self.value(held, f"{cls.__name__}.{name}", getter)
+
+        return Attribute(read)
 
     def _member(self, member: Any) -> Any:
         if isinstance(member, types.FunctionType):

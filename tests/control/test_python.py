@@ -74,3 +74,34 @@ def test_a_state_of_another_shape_in_each_iteration_names_the_line():
 
     with pytest.raises(TraceError, match=r"the shape of 'y' is another in each iteration(.|\n)*test_python.py"):
         numstax.jit(f, strict=True)(uniform(9))
+
+
+class Settings:
+    """Read through the class, and written."""
+
+    gain = 2.0
+    total = np.zeros(3)
+    table = [1.0, 2.0]
+
+    def scaled(self, x):
+        return x * self.gain * self.table[0]
+
+
+def test_attributes_of_classes_are_read_anew_and_arrays_in_them_written(monkeypatch):
+    def f(x):
+        for i in range(N):
+            Settings.total[i % 3] += x[i]
+        return Settings().scaled(x) + Settings.total[0]
+
+    x = uniform(N)
+    compiled = numstax.jit(f, strict=True)
+    for gain in (2.0, 3.0):
+        monkeypatch.setattr(Settings, "gain", gain)
+        monkeypatch.setattr(Settings, "total", np.zeros(3))
+        wanted, total = f(x), Settings.total
+        monkeypatch.setattr(Settings, "total", np.zeros(3))
+        np.testing.assert_allclose(compiled(x), wanted)
+        np.testing.assert_allclose(Settings.total, total)
+    monkeypatch.setattr(Settings, "total", np.zeros(3))
+    monkeypatch.setattr(Settings, "table", [5.0, 2.0])
+    np.testing.assert_allclose(compiled(x) - Settings.total[0], x * 15.0)
