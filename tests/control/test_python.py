@@ -1,5 +1,7 @@
 """What Python does in and around loops and branches, compiled: scopes, types, iterators, draws, early ends."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -81,7 +83,7 @@ class Settings:
 
     gain = 2.0
     total = np.zeros(3)
-    table = [1.0, 2.0]
+    table: ClassVar = [1.0, 2.0]
 
     def scaled(self, x):
         return x * self.gain * self.table[0]
