@@ -72,4 +72,5 @@ def exchange_of(graph: Graph, inputs: Sequence[str], leaves: Sequence[str], fami
     Results become arrays of the first argument's library."""
     arrays = [(f"x{k}", families.get(inputs[k])) for k, spec in enumerate(graph.inputs) if spec.kind == "array"]
     results = next((families[path] for path in leaves if path in families), None)
-    return Exchange(tuple(arrays), results, frozenset(f"x{position}" for position, _ in graph.writes))
+    constants = frozenset(f"x{k}" for k, path in enumerate(inputs) if path not in leaves)
+    return Exchange(tuple(arrays), results, frozenset(f"x{position}" for position, _ in graph.writes), constants)

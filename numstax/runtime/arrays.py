@@ -17,7 +17,8 @@ from numstax.runtime.memory import address_of, memory_at
 
 
 class DeviceArray:
-    """An array on a GPU.  `layout` describes its memory, `stream` is where it is made."""
+    """An array on a GPU.  `layout` describes its memory, `stream` is where it is made, and where functions under `jit`
+    work on it."""
 
     __slots__ = ("__weakref__", "device", "layout", "stream")
 
@@ -47,6 +48,13 @@ class DeviceArray:
     @property
     def nbytes(self) -> int:
         return self.layout.nbytes
+
+    def on(self, stream: Any) -> DeviceArray:
+        """The same memory, for work in another stream: a handle, or an object that has ``__cuda_stream__``.  What that
+        stream is given from now on comes after what this array's has been given."""
+        handle = stream_handle(stream)
+        self.device.order(self.stream, handle)
+        return DeviceArray(self.layout, self.device, handle)
 
     def numpy(self) -> np.ndarray:
         """A copy on the host."""
@@ -121,8 +129,16 @@ def span(array: np.ndarray) -> tuple[np.ndarray, int]:
     return memory_at(low, (high - low,), dtypes.UINT8), start - low
 
 
-def to_device(array: Any, number: int = 0) -> DeviceArray:
-    """A copy of an array on a GPU.
+def stream_handle(stream: Any) -> int:
+    """The handle of a stream: of ``__cuda_stream__``, of CuPy's, of torch's, or the number itself."""
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    return int(getattr(stream, "ptr", getattr(stream, "cuda_stream", stream)))
+
+
+def to_device(array: Any, number: int = 0, stream: Any = None) -> DeviceArray:
+    """A copy of an array on a GPU.  Functions under `jit` work on it in `stream`: a handle, or an object that has
+    ``__cuda_stream__``; None: the default stream.
 
     Raises
     ------
@@ -132,5 +148,6 @@ def to_device(array: Any, number: int = 0) -> DeviceArray:
     gpu = device(number)
     source = np.asarray(array, order="C")
     layout = np.ndarray(source.shape, source.dtype, gpu.root(max(source.nbytes, 1)))
-    gpu.write(layout, source, gpu.stream())
-    return DeviceArray(layout, gpu, gpu.stream())
+    handle = gpu.stream() if stream is None else stream_handle(stream)
+    gpu.write(layout, source, handle)
+    return DeviceArray(layout, gpu, handle)

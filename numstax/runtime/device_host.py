@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,15 +175,16 @@ class Serving:
     style: DeviceStyle
 
     def namespace(self, plan: Plan) -> dict[str, object]:
-        host, results, families = self.host, self.exchange.results, [f for _, f in self.exchange.arguments]
+        host, results = self.host, self.exchange.results
+        families = [f for name, f in self.exchange.arguments if name not in self.exchange.constants]
         device = host.device
         ours = next((f for f in families if f is not None), None)
-        current = device.stream if ours is None else partial(ours.stream, device)
         activate, queues = device.activate, host.queues
+        stream_of = None if ours is None else ours.stream
 
-        def enter() -> tuple[Stream, Callable[..., np.ndarray]]:
+        def enter(array: Any = None) -> tuple[Stream, Callable[..., np.ndarray]]:
             activate()
-            stream = current()
+            stream = device.stream() if stream_of is None else stream_of(array, device)
             return stream, (queues.get(stream) or host.queue(stream)).empty
 
         def give(layout: np.ndarray, stream: Stream) -> Any:
@@ -197,6 +197,7 @@ class Serving:
             "extent": extent,
             "address": device.address,
             "library_call": device.library_call,
+            "order": device.order,
             "synchronize": device.synchronize,
             **{n: getattr(host, n) for n in _HELPERS},
             **{name: loaded.run for name, loaded in host.programs(plan.programs).items()},

@@ -36,7 +36,7 @@ class Family:
     address : an expression for the address of an array ``{}``; '' where only `seen` tells.
     give : memory, its device, the stream it is made on -> an array of the library.
     empty : shape, dtype, device -> a new array of the library, None where `give` of our own memory is as good.
-    stream : device -> the caller's current stream.
+    stream : an array, its device -> the caller's current stream.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Family:
     kind: Callable[[Any], tuple[Test, ...]]
     layout: Callable[[Any], tuple[Test, ...]]
     give: Callable[[np.ndarray, AnyDevice, int], Any]
-    stream: Callable[[AnyDevice], int]
+    stream: Callable[[Any, AnyDevice], int]
     address: str = ""
     empty: Callable[[tuple[int, ...], np.dtype, AnyDevice], Any] | None = None
     writeable: bool = True
@@ -86,7 +86,7 @@ OWN = Family(
     kind=lambda array: (("{}.layout.dtype", "is", array.dtype), ("{}.device", "is", array.device)),
     layout=lambda array: (("{}.layout.shape", "==", array.shape), ("{}.layout.strides", "==", array.strides)),
     give=DeviceArray,
-    stream=lambda on: on.stream(),
+    stream=lambda array, _: array.stream,
     address="address({}.layout)",
 )
 
@@ -137,7 +137,7 @@ def _torch_device(number: int) -> Any:
     return sys.modules["torch"].device("cuda", number)
 
 
-def _torch_stream(device: AnyDevice) -> int:
+def _torch_stream(tensor: Any, device: AnyDevice) -> int:
     return _raw_stream()(device.number)
 
 
@@ -190,7 +190,7 @@ CUPY = Family(
     kind=_cupy_kind,
     layout=lambda array: (("{}.shape", "==", array.shape), ("{}.strides", "==", array.strides)),
     give=lambda layout, on, _: cupy_view(layout, on.number),
-    stream=lambda on: sys.modules["cupy"].cuda.get_current_stream(on.number).ptr,
+    stream=lambda _, on: sys.modules["cupy"].cuda.get_current_stream(on.number).ptr,
     address="{}.data.ptr",
     empty=_cupy_empty,
 )
@@ -230,7 +230,7 @@ INTERFACE = Family(
     kind=_seen_kind,
     layout=_seen_layout,
     give=DeviceArray,
-    stream=lambda _: 0,
+    stream=lambda array, on: on.stream(),
 )
 
 
@@ -250,6 +250,6 @@ def _foreign(namespace: Any) -> Family:
         kind=_seen_kind,
         layout=_seen_layout,
         give=give,
-        stream=lambda on: on.stream(),
+        stream=lambda array, on: on.stream(),
         writeable=False,
     )

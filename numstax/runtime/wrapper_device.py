@@ -18,7 +18,7 @@ from numstax import dtypes
 from numstax.program import Allocate, Argument, Call, Checked, ControlStep, ExternCall, Plan, Program, Result, all_steps
 from numstax.records import record
 from numstax.runtime.device import ALIGNED
-from numstax.runtime.interop import Family
+from numstax.runtime.interop import OWN, Family
 from numstax.runtime.wrapper import Style, Writer, bind, known, spelled
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -27,11 +27,12 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 @record
 class Exchange:
     """Whose arrays the arguments are, by name, and whose the results become; None: of NumPy, on the host.  `written` :
-    arguments that programs change."""
+    arguments that programs change; `constants` : those that no caller gave."""
 
     arguments: tuple[tuple[str, Family | None], ...]
     results: Family | None
     written: frozenset[str] = frozenset()
+    constants: frozenset[str] = frozenset()
 
     def family(self, name: str) -> Family | None:
         return dict(self.arguments)[name]
@@ -65,7 +66,12 @@ class DeviceStyle(Style):
         return found - others
 
     def begin(self, writer: Writer) -> Iterator[str]:
-        yield "stream, pooled = enter()"
+        there = [n for n in self.arrays if self.exchange.family(n) is not None and n not in self.exchange.constants]
+        yield f"stream, pooled = enter({', '.join(there[:1])})"
+        for name in there[1:]:
+            if self.exchange.family(name) is OWN:
+                yield f"if {name}.stream != stream:"
+                yield f"    order({name}.stream, stream)"
         for name, argument in self.arrays.items():
             family = self.exchange.family(name)
             if family is None:

@@ -306,6 +306,33 @@ def test_jit_writes_to_arrays_where_they_are(api):
         compiled(Capsules(x), y)
 
 
+class Stream:
+    def __cuda_stream__(self):
+        return 0, 77
+
+
+def test_calls_work_in_the_stream_of_their_arrays(api):
+    x, y = numstax.to_device(np.ones(100, np.float32), stream=Stream()), numstax.to_device(np.ones(100, np.float32))
+    assert (x.stream, y.stream) == (77, 0)
+    api.calls.clear()
+    z = numstax.jit(lambda x, y: x + y, strict=True)(x, y)
+    assert z.stream == 77
+    assert api.launched[-1][1] == 77
+    assert api.calls.count("cuStreamWaitEvent") == 1
+    np.testing.assert_array_equal(np.asarray(z), np.full(100, 2))
+    assert z.on(0).stream == 0
+
+
+def test_constants_are_copied_once(api):
+    function = numstax.jit(lambda x: x + np.hanning(100).astype(np.float32), strict=True)
+    x = numstax.to_device(np.ones(100, np.float32), stream=Stream())
+    function(x)
+    api.calls.clear()
+    np.testing.assert_array_equal(np.asarray(function(x)), np.hanning(100).astype(np.float32) + 1)
+    assert api.calls.count("cuMemcpyHtoDAsync") == 0
+    assert api.calls.count("cuStreamWaitEvent") == 0
+
+
 def test_arrays_that_are_not_aligned_are_copied(api):
     whole = numstax.to_device(np.arange(101, dtype=np.float32))
     part = DeviceArray(whole.layout[1:], whole.device, 0)
