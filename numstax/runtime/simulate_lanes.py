@@ -29,6 +29,8 @@ from numstax.runtime.simulate_report import SAMPLES, Report
 from numstax.runtime.simulate_values import Value, converted
 
 Array = np.ndarray
+WIDEST = 16
+"""Bytes of an access of one lane."""
 
 
 class Mask:
@@ -151,8 +153,8 @@ class Lanes:
             self.violation("bounds", outside, f"{action} of element {element}{together} of {memory.name}[{limit}]")
         byte = byte + memory.base
         if count > 1:
-            wrong = inside & ((memory.address + byte) % size != 0)
-            self.violation("alignment", wrong, f"{action} of {count} elements of {memory.name}")
+            wrong = inside & ((size > WIDEST) | ((memory.address + byte) % size != 0))
+            self.violation("alignment", wrong, f"{action} of {size} bytes together of {memory.name}")
         site = self.report.site(self.line, memory.space, action)
         if site.sampled < SAMPLES:
             site.sampled += 1

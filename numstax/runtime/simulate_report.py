@@ -23,7 +23,7 @@ SAMPLES = 16
 KINDS = {
     "bounds": "an access outside of its memory",
     "uninitialised": "a read of memory that nothing was written to",
-    "alignment": "an access of several elements at an address that is not a multiple of its size",
+    "alignment": "an access of more than 16 bytes, or at an address that is not a multiple of its size",
     "race": "two threads touch the same memory, one of them writes, and nothing orders them",
     "divergence": "an instruction for all threads of a warp or block that some do not reach",
     "conversion": "a float that the integer type cannot hold",

@@ -73,7 +73,7 @@ VIEWS: dict[str, Callable[..., object]] = {
         np.full((2, 2), x[0, 0, 0]),
     ),
     "fill an empty": lambda x: _filled(x),
-    "array of scalars": lambda x: (np.array([x[0, 0, 0], x[1, 1, 1]]), np.array([[x.sum(), x.max()], [1.0, 2.0]])),
+    "array of scalars": lambda x: (np.array([x[0, 0, 0], x[1, 1, 1]]), np.array([[x.min(), x.max()], [1.0, 2.0]])),
     "indices": lambda x: (
         np.indices((3, 4)) + x[:, :, 0],
         np.mgrid[0:3, 0:4][0] * x[:, :, 0],
