@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numstax.ir.loops import Buffer, Schedule
 from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.values import poisoned, shape_value
 from numstax.pipeline import build
-from numstax.program import Emitted
+from numstax.program import Emitted, Param
 from numstax.runtime.simulate import run
 from numstax.runtime.simulate_report import Report
 from numstax.tiles.cuda import tile
@@ -28,7 +28,42 @@ def simulate(
     """A tiled schedule without library calls and control flow: outputs (None for an alias of an argument) and what the
     arguments that it writes hold afterwards, as `evaluate_schedule` gives them, and what was reported of each program.
     """
-    symbols = symbols or {}
+    memory, fresh = _memory(schedule, inputs, symbols or {})
+    reports = []
+    for item, values in _launches(schedule, memory, symbols or {}):
+        empty = {p.name: a for p, a in zip(_passed(item), item.args, strict=True) if a in fresh}
+        reports.append(run(item.program, values, fresh=frozenset(empty)))
+        fresh.difference_update(a for name, a in empty.items() if name.startswith("out"))
+    outputs = [None if name is None else memory[name] for name in schedule.outputs]
+    return outputs, [(position, memory[name]) for position, name in schedule.writes], reports
+
+
+def launches(function: Callable[..., object], args: Sequence[np.ndarray]) -> Iterator[tuple[Emitted, list[Any]]]:
+    """Each program of a function and its arguments, just before it runs."""
+    schedule = build(function, tuple(args), machine=H200).schedule
+    assert schedule is not None
+    memory, _ = _memory(schedule, args, {})
+    for item, values in _launches(schedule, memory, {}):
+        yield item, values
+        run(item.program, values)
+
+
+def _launches(
+    schedule: Schedule, memory: Mapping[str, Any], symbols: Mapping[str, int]
+) -> Iterator[tuple[Emitted, list[Any]]]:
+    for item in emit(schedule, H200):
+        assert isinstance(item, Emitted)
+        yield item, [memory[a] if a in memory else eval(a, {}, dict(symbols)) for a in item.args]
+
+
+def _passed(item: Emitted) -> list[Param]:
+    return [p for p in item.program.params if p.kind not in ("status", "counters")]
+
+
+def _memory(
+    schedule: Schedule, inputs: Sequence[np.ndarray], symbols: Mapping[str, int]
+) -> tuple[dict[str, np.ndarray], set[str]]:
+    """Memory of the buffers by name, and those that hold nothing yet."""
     arguments, memory, fresh = iter(inputs), {}, set()
     for b in schedule.buffers:
         memory[b.name] = _laid_out(b, symbols)
@@ -36,12 +71,7 @@ def simulate(
             memory[b.name][...] = next(arguments)
         else:
             fresh.add(b.name)
-    reports = []
-    for item in emit(schedule, H200):
-        assert isinstance(item, Emitted)
-        reports.append(_run(item, memory, fresh, symbols))
-    outputs = [None if name is None else memory[name] for name in schedule.outputs]
-    return outputs, [(position, memory[name]) for position, name in schedule.writes], reports
+    return memory, fresh
 
 
 def _laid_out(buffer: Buffer, symbols: Mapping[str, int]) -> np.ndarray:
@@ -52,15 +82,6 @@ def _laid_out(buffer: Buffer, symbols: Mapping[str, int]) -> np.ndarray:
     low, high = sum(min(s, 0) for s in spans), sum(max(s, 0) for s in spans)
     block = poisoned(((high - low) // buffer.dtype.itemsize + 1,), buffer.dtype)
     return np.ndarray(shape, buffer.dtype, block.view(np.uint8), -low, strides)
-
-
-def _run(item: Emitted, memory: dict[str, Any], fresh: set[str], symbols: Mapping[str, int]) -> Report:
-    passed = [p for p in item.program.params if p.kind not in ("status", "counters")]
-    values = [memory[a] if a in memory else eval(a, {}, dict(symbols)) for a in item.args]
-    empty = {p.name: a for p, a in zip(passed, item.args, strict=True) if a in fresh}
-    report = run(item.program, values, fresh=frozenset(empty))
-    fresh.difference_update(a for name, a in empty.items() if name.startswith("out"))
-    return report
 
 
 def check_schedule(schedule: Schedule, *inputs: np.ndarray, gpu: Gpu = H200, ulps: float = 0) -> list[Report]:
