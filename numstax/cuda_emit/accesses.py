@@ -81,6 +81,18 @@ def storage_name(dtype: np.dtype) -> str:
     return dtypes.name(dtypes.storage(dtype))
 
 
+@record
+class Tile:
+    """Points in shared memory: `pitch` elements from one value of `row` to the next, neighbours along the lane."""
+
+    array: str
+    row: Var
+    pitch: int
+
+    def element(self, chunk: Chunk) -> str:
+        return f"{self.array}[{chunk.names[self.row]}*{self.pitch} + {chunk.at(chunk.element)}]"
+
+
 class Staged:
     """Early loads of `count` chunks.
 
@@ -104,11 +116,13 @@ class Staged:
         self.kernel, self.text, self.count, self.lane, self.width = kernel, kernel.text, count, lane, width
         self.arrays = {x: known[x] for x in loads if x in known}
         loads = [x for x in loads if x not in known]
-        wide = [x for x in loads if width > 1 and is_wide(x[1], lane, width)]
+        wide = [x for x in loads if width > 1 and is_wide(kernel.buffer(x[0]), x[1], lane, width)]
         self.late = [x for x in wide if x not in keep and (count == 1 or (nested and x in late))]
         self.wide = [x for x in wide if x not in self.late]
         self.whole: dict[Access, str] = {}
         """Chunks as tuples."""
+        self.tiles: dict[Access, Tile] = {}
+        """What lies in shared memory."""
         # one chunk is computed right after its loads: others than wide ones stay where they are used
         early = [x for x in loads if x not in wide and count > 1 and _moves(x[1])]
         early = [x for x in early if nested or width == 1 or self._once(x[1])]
@@ -133,6 +147,7 @@ class Staged:
     def elements(self, chunk: Chunk) -> dict[Access, str]:
         """Where the current point of each load is."""
         found = {x: f"{a}[{chunk.number if self._once(x[1]) else chunk.slot}]" for x, a in self.arrays.items()}
+        found |= {x: tile.element(chunk) for x, tile in self.tiles.items()}
         return found | {x: f"{whole}[{chunk.element}]" for x, whole in self.whole.items()}
 
     def load(self, chunk: Chunk) -> None:
@@ -182,7 +197,7 @@ class WideStores:
             for j, effect in enumerate(loop.effects):
                 if isinstance(effect, Store) and effect.mask is None and width > 1:
                     outside = kernel.buffer(effect.buffer).kind != "local" and effect.buffer not in read_later
-                    if outside and is_wide(effect.offset, lane, width):
+                    if outside and is_wide(kernel.buffer(effect.buffer), effect.offset, lane, width):
                         self.effects[k, j] = effect
             read_later |= loop.reads()
 

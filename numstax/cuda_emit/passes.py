@@ -6,19 +6,22 @@ thread, chunks are masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from numstax.cuda_emit.accesses import Chunk, Staged, WideStores
 from numstax.cuda_emit.points import decode
 from numstax.emit.nest import Axis, BodyText, KernelText
-from numstax.ir.index import Var
+from numstax.ir.index import Atom, Var
 from numstax.ir.loops import Accumulate, Effect, Loop, Store
 from numstax.records import record
 
 Handler = Callable[[BodyText, Effect, Chunk], bool]
 """Prints an effect at one point; False when it is a store like any other."""
+
+
+Mask = Callable[[Mapping[Atom, str]], str]
 
 
 @record
@@ -29,6 +32,7 @@ class Span:
     first : the number of this thread's first point; its chunks are `step` points apart.
     limit : numbers from here on are no points; None where all chunks lie inside.
     inside_loop : groups follow one another.
+    mask : from the names of the variables, the condition under which there is such a point.
     """
 
     variables: tuple[Var, ...]
@@ -39,6 +43,7 @@ class Span:
     step: int
     limit: str | None
     inside_loop: bool = False
+    mask: Mask | None = None
 
 
 class Pass:
@@ -112,7 +117,8 @@ class Pass:
         with self.text.block(f"if {point} < {span.limit}") if span.limit is not None else nullcontext():
             for name, value in lines:
                 self.text.line(f"{name} = {value}")
-            yield chunk
+            with self.text.block(f"if {span.mask(chunk.names)}") if span.mask is not None else nullcontext():
+                yield chunk
 
     def _bodies(self, chunk: Chunk) -> list[BodyText]:
         for name, place in self.kernel.places.items():

@@ -10,6 +10,7 @@ from numstax.cuda_emit.column import print_columns
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
+from numstax.cuda_emit.tiled import print_stencil, print_transposed
 from numstax.emit.naming import Names, called, heading, joined_name, numbered, scalar_functions
 from numstax.emit.nest import KernelText
 from numstax.errors import CompileError
@@ -18,6 +19,7 @@ from numstax.ir.loops import Kernel
 from numstax.program import Emitted, Program
 
 _PRINTERS = {"pointwise": print_points, "row": print_rows, "column": print_columns}
+_PRINTERS |= {"transpose": print_transposed, "stencil": print_stencil}
 
 
 def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:

@@ -144,7 +144,7 @@ class TeamScan:
         with made.chunks() as chunk:
             parts = [self._element(chunk, str(e)) for e in range(self.width)]
             place = self.kernel.places.get(buffer.name)
-            if place is None and self.width > 1 and is_wide(effect.offset, chunk.lane, self.width):
+            if place is None and self.width > 1 and is_wide(buffer, effect.offset, chunk.lane, self.width):
                 offset = self.text.index(effect.offset, chunk.names)
                 values = ", ".join(stored(part, buffer.dtype) for part in parts)
                 name = f"store{self.width}_{dtypes.name(buffer.dtype)}"

@@ -3,6 +3,8 @@
 A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Forms:
 
   pointwise  no inner loops: every thread computes `unroll` chunks of `width` points
+  transpose  no inner loops, some loads along another variable: tiles are turned in shared memory
+  stencil    no inner loops, neighbouring rows load the same: a thread has several rows
   row        a team of threads for each outer point runs the loops one after another, along their last variable
   column     the loops run down columns: threads lie along an outer variable, and `team` of them down the rows
 

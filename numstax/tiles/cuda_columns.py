@@ -28,7 +28,7 @@ def tile_columns(kernel: Kernel, gpu: Gpu) -> Tiling | None:
     if _along(kernel, inner, lane) <= sum(_along(kernel, [loop], loop.inner[-1]) for loop in inner):
         return None
     code = max(operations(loop.body) + len(loop.effects) for loop in inner)
-    width = min(access_width(kernel, (loop,), lane) for loop in inner)
+    width = min(access_width(kernel, (loop,), lane) for loop in kernel.loops)
     while width > 1 and width * code > CODE:
         width //= 2
     lanes, others = hint(lane.extent), hint(product(v.extent for v in kernel.outer if v != lane))

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from numstax.hardware import Gpu
 from numstax.ir.handlers import operations
 from numstax.ir.index import ONE, ZERO, Index, Ref, Var, atoms, divides, hint, product, stride_of, substitute
-from numstax.ir.loops import Kernel, Loop, Store, Tiling
+from numstax.ir.loops import Buffer, Kernel, Loop, Store, Tiling
+from numstax.tiles.cpu import crossing
 
 ACCESS = 16
 """Bytes of the widest access of a thread."""
@@ -20,12 +21,24 @@ MOST_UNROLL = 8
 CODE = 900
 """Operations of a thread's code that the compiler still unrolls: what it does not unroll keeps no registers."""
 
+TILE_EDGE, TILE_THREADS, TILE_BYTES = 64, 256, 48 << 10
+"""Points on a side of a tile that is turned in shared memory, threads for it, and bytes that all tiles may take."""
+SMALL_SIDE = 16
+"""Sides of spaces that are not worth a tile."""
+STENCIL_ROWS = 8
+"""Rows of a thread."""
+WARP = 32
+
 
 def tile_points(kernel: Kernel, gpu: Gpu) -> Tiling:
     total = hint(product(v.extent for v in kernel.outer))
     lane = max(reversed(kernel.outer), key=lambda v: _coalesced(kernel, v), default=None)
     width = 1 if lane is None else access_width(kernel, kernel.loops, lane)
     code = sum(operations(loop.body) for loop in kernel.loops)
+    if lane is not None:
+        tiled = _transposed(kernel, lane, width, code) or _stencil(kernel, lane, code)
+        if tiled is not None:
+            return tiled
     while width > 1 and width * code > CODE:
         width //= 2
     loaded = max(sum(kernel.buffer(n).dtype.itemsize for n, _ in _moving(kernel)), 1) * width
@@ -38,6 +51,63 @@ def tile_points(kernel: Kernel, gpu: Gpu) -> Tiling:
     while threads > 64 and total < width * threads * gpu.sms:
         threads //= 2
     return Tiling(vector=lane, form="pointwise", threads=threads, width=width, unroll=unroll)
+
+
+def _transposed(kernel: Kernel, lane: Var, width: int, code: int) -> Tiling | None:
+    """Square tiles, where some loads lie side by side along another variable than the lane."""
+    written = kernel.writes()
+    found = {
+        v: {x for loop in kernel.loops for x in crossing(loop, lane, v, written)} for v in kernel.outer if v != lane
+    }
+    rows = max(found, key=lambda v: len(found[v]), default=None)
+    if rows is None or not found[rows] or min(hint(rows.extent), hint(lane.extent)) < SMALL_SIDE:
+        return None
+    widest = max(kernel.buffer(name).dtype.itemsize for name, _ in found[rows])
+    edge = TILE_EDGE if widest <= 4 and code * TILE_EDGE**2 <= CODE * TILE_THREADS else TILE_EDGE // 2
+    if len(found[rows]) * edge * (edge + 1) * widest > TILE_BYTES:
+        return None
+    while width > 1 and width * TILE_THREADS > edge * edge:
+        width //= 2
+    return Tiling(lane, edge, (rows, edge), form="transpose", threads=TILE_THREADS, width=width)
+
+
+def _stencil(kernel: Kernel, lane: Var, code: int) -> Tiling | None:
+    """Several rows for each thread, where neighbouring rows load the same."""
+    shared = {v: sum(_rows_apart(a, b, v) for a, b in _pairs(kernel)) for v in kernel.outer if v != lane}
+    rows = max(shared, key=lambda v: shared[v], default=None)
+    if rows is None or not shared[rows] or hint(rows.extent) < STENCIL_ROWS:
+        return None
+    height = STENCIL_ROWS
+    while height > 1 and height * code > CODE:
+        height //= 2
+    threads = TILE_THREADS
+    while threads > WARP and threads >= 2 * hint(lane.extent):
+        threads //= 2
+    return Tiling(lane, threads, (rows, height), form="stencil", threads=threads) if height > 1 else None
+
+
+def _pairs(kernel: Kernel) -> Iterator[tuple[Index, Index]]:
+    """Loads of one buffer at different places."""
+    for loop in kernel.loops:
+        places = [(name, offset) for name, offset in dict.fromkeys(loop.loads()) if name not in kernel.writes()]
+        yield from ((a, b) for k, (name, a) in enumerate(places) for other, b in places[:k] if name == other)
+
+
+def _rows_apart(a: Index, b: Index, var: Var) -> bool:
+    """Does one load what the other does a few steps of `var` on, or nearly?"""
+    stride, distance = stride_of(a, var), (a - b).value
+    if stride is None or stride != stride_of(b, var) or not stride.value or distance is None:
+        return False
+    return 0 < abs(round(distance / stride.value)) < STENCIL_ROWS
+
+
+def along_width(kernel: Kernel, touched: tuple[str, Index], lane: Var, extent: Index) -> int:
+    """Neighbouring elements of one access along a variable that takes `extent` values."""
+    name, offset = touched
+    width = ACCESS // kernel.buffer(name).dtype.itemsize
+    while width > 1 and not (divides(width, extent) is True and is_wide(kernel.buffer(name), offset, lane, width)):
+        width //= 2
+    return max(width, 1)
 
 
 def _coalesced(kernel: Kernel, var: Var) -> int:
@@ -66,13 +136,20 @@ def access_width(kernel: Kernel, loops: Sequence[Loop], lane: Var) -> int:
     touched = (x for loop in loops for x in accesses(loop) if kernel.buffer(x[0]).kind != "local")
     along = [(name, offset) for name, offset in touched if stride_of(offset, lane) is ONE]
     width = ACCESS // max((kernel.buffer(n).dtype.itemsize for n, _ in along), default=ACCESS)
-    while width > 1 and not (divides(width, lane.extent) is True and any(is_wide(o, lane, width) for _, o in along)):
+    while width > 1 and not (
+        divides(width, lane.extent) is True and any(is_wide(kernel.buffer(n), o, lane, width) for n, o in along)
+    ):
         width //= 2
     return width
 
 
-def is_wide(offset: Index, lane: Var, width: int) -> bool:
-    """Are `width` neighbours along `lane`, from a multiple of `width` on, neighbours in memory and aligned?"""
-    if any(isinstance(a, Ref) for a in atoms(offset)) or stride_of(offset, lane) is not ONE:
+def is_wide(buffer: Buffer, offset: Index, lane: Var, width: int) -> bool:
+    """Can `width` neighbours along `lane`, from a multiple of `width` on, be accessed at once?  They are neighbours in
+    memory, aligned, and not too large."""
+    if (
+        width * buffer.dtype.itemsize > ACCESS
+        or any(isinstance(a, Ref) for a in atoms(offset))
+        or stride_of(offset, lane) is not ONE
+    ):
         return False
     return divides(width, substitute(offset, {lane: ZERO})) is True
