@@ -59,8 +59,7 @@ class AnyDevice(Protocol):
     def stream(self) -> int: ...
     def order(self, first: int, second: int) -> None: ...
     def synchronize(self, stream: int) -> None: ...
-    def function(self, path: str) -> Callable[..., Any]: ...
-    def library_call(self, stream: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+    def function(self, path: str) -> Any: ...
     def load(self, programs: Sequence[Program], cache: DiskCache[Cubin], counts: Counts) -> list[Loaded]: ...
 
 
@@ -158,12 +157,9 @@ class Device:
 
     # --- programs -------------------------------------------------------------------------------------
 
-    def function(self, path: str) -> Callable[..., Any]:
+    def function(self, path: str) -> Any:
         """The library function for a dotted path of NumPy.  Raises UnsupportedOperationError."""
         return libraries.function(path)
-
-    def library_call(self, stream: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return libraries.call(self.number, stream, function, args, kwargs)
 
     def load(self, programs: Sequence[Program], cache: DiskCache[Cubin], counts: Counts) -> list[Loaded]:
         """Programs ready to run, from the disk or compiled.  Raises CompileError."""

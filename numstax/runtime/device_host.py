@@ -17,10 +17,12 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import DeviceMemoryError
+from numstax.ir.values import map_tree
 from numstax.knobs import Knobs
 from numstax.program import Plan, Program
 from numstax.records import record
 from numstax.requirements import CannotRunError
+from numstax.runtime import libraries
 from numstax.runtime.arrays import span, to_host
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.cubin import Cubin
@@ -142,6 +144,25 @@ class DeviceHost:
         """The values of a small array; waits for them."""
         return to_host(self.device, array, stream)
 
+    def library_call(self, stream: Stream, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call a function of CuPy on memory of the device, any other on copies on the host."""
+        if isinstance(function, libraries.OnDevice):
+            return libraries.call(self.device.number, stream, function, args, kwargs)
+
+        def given(leaf: Any) -> Any:
+            return to_host(self.device, leaf, stream) if isinstance(leaf, np.ndarray) else leaf
+
+        def taken(leaf: Any) -> Any:
+            if not isinstance(leaf, np.ndarray | np.generic):
+                return leaf
+            return self.upload(np.asarray(leaf), stream, self.queue(stream).empty)
+
+        words = {key: map_tree(value, given) for key, value in kwargs.items() if key != "out"}
+        result = map_tree(function(*map_tree(args, given), **words), taken)
+        if "out" in kwargs:
+            self.device.copy(kwargs["out"], result, stream)
+        return result
+
     def check_shape(self, array: object, dtype: np.dtype, shape: tuple[int, ...], others: tuple = ()) -> np.ndarray:
         """A result of a library call.  Raises CannotRunError when it is not what was traced."""
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
@@ -196,7 +217,6 @@ class Serving:
             "seen": seen,
             "extent": extent,
             "address": device.address,
-            "library_call": device.library_call,
             "order": device.order,
             "synchronize": device.synchronize,
             **{n: getattr(host, n) for n in _HELPERS},
@@ -208,4 +228,15 @@ class Serving:
         return names
 
 
-_HELPERS = ("aligned", "check_shape", "cleared", "copyto", "counting", "download", "fetched", "restore", "upload")
+_HELPERS = (
+    "aligned",
+    "check_shape",
+    "cleared",
+    "copyto",
+    "counting",
+    "download",
+    "fetched",
+    "library_call",
+    "restore",
+    "upload",
+)

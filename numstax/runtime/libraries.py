@@ -1,7 +1,8 @@
 """Library calls on a GPU: NumPy's functions are CuPy's there.
 
 A dotted path of NumPy or SciPy enters; CuPy's function of that name leaves, which `call` gives views of the memory it
-works on.  CuPy is imported only for a program that needs it.
+works on.  CuPy is imported only for a program that needs it.  Functions of other kinds run on the host (see
+`device_host`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,29 @@ from typing import Any
 import numpy as np
 
 from numstax.errors import UnsupportedOperationError
+from numstax.ir.values import map_tree
+from numstax.records import record
 from numstax.runtime.memory import address_of
 
 
-def function(path: str) -> Callable[..., Any]:
-    """Raises UnsupportedOperationError when CuPy is not installed or has no such function."""
+@record
+class OnDevice:
+    """A function of CuPy."""
+
+    call: Callable[..., Any]
+
+
+def on_host(path: str) -> Callable[..., Any]:
+    """The function itself."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+
+
+def function(path: str) -> OnDevice | Callable[..., Any]:
+    """CuPy's function for one of NumPy or SciPy; others themselves.  Raises UnsupportedOperationError when CuPy is not
+    installed or has no such function."""
+    if path.startswith("numstax."):
+        return on_host(path)
     try:
         importlib.import_module("cupy")
     except ImportError:
@@ -29,34 +48,29 @@ def function(path: str) -> Callable[..., Any]:
     root, _, names = path.partition(".")
     library = importlib.import_module("cupyx.scipy" if root == "scipy" else "cupy")
     try:
-        return reduce(getattr, names.split("."), library)  # type: ignore[return-value]
+        return OnDevice(reduce(getattr, names.split("."), library))  # type: ignore[arg-type]
     except AttributeError:
         raise UnsupportedOperationError(
             f"{path} has no kernel of its own on a GPU, and CuPy has no such function"
         ) from None
 
 
-def call(device: int, stream: int, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+def call(device: int, stream: int, function: OnDevice, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Run it in a stream, with arrays of CuPy for those that describe device memory; descriptions of contiguous memory
     of their own come back."""
     cupy = importlib.import_module("cupy")
+
+    def given(leaf: Any) -> Any:
+        return cupy_view(leaf, device) if isinstance(leaf, np.ndarray) else leaf
+
+    def taken(leaf: Any) -> Any:
+        if not isinstance(leaf, cupy.ndarray):
+            return leaf
+        return _held(leaf if leaf.base is None and leaf.flags.c_contiguous else leaf.copy(order="C"))
+
     with cupy.cuda.Device(device), cupy.cuda.ExternalStream(stream, device):
-        return _exchanged(function(*_exchanged(args, device), **_exchanged(kwargs, device)), device)
-
-
-def _exchanged(tree: Any, device: int) -> Any:
-    """Descriptions of memory in a tree become arrays of CuPy, and those descriptions that keep them alive."""
-    if isinstance(tree, tuple | list):
-        items = [_exchanged(item, device) for item in tree]
-        return tuple(items) if isinstance(tree, tuple) else items
-    if isinstance(tree, dict):
-        return {key: _exchanged(item, device) for key, item in tree.items()}
-    if isinstance(tree, np.ndarray):
-        return cupy_view(tree, device)
-    cupy = importlib.import_module("cupy")
-    if not isinstance(tree, cupy.ndarray):
-        return tree
-    return _held(tree if tree.base is None and tree.flags.c_contiguous else tree.copy(order="C"))
+        words = {key: map_tree(value, given) for key, value in kwargs.items()}
+        return map_tree(function.call(*map_tree(args, given), **words), taken)
 
 
 def _held(array: Any) -> np.ndarray:

@@ -6,7 +6,6 @@ always done.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.hardware import GPUS, Gpu
 from numstax.program import Param, Program
-from numstax.runtime import simulate
+from numstax.runtime import libraries, simulate
 from numstax.runtime.device import ALIGNED, Loaded
 from numstax.runtime.memory import address_of
 
@@ -72,21 +71,11 @@ class SimulatedDevice:
         """Everything is done when it is asked for."""
 
     def function(self, path: str) -> Callable[..., Any]:
-        module, _, name = path.rpartition(".")
-        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
-
-    def library_call(self, stream: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return _fresh(function(*args, **kwargs))
+        """NumPy's own, which runs on the host."""
+        return libraries.on_host(path)
 
     def load(self, programs: Sequence[Program], *_: object) -> list[Loaded]:
         return [_loaded(program) for program in programs]
-
-
-def _fresh(tree: Any) -> Any:
-    """Results of a library as memory of their own."""
-    if isinstance(tree, tuple | list):
-        return type(tree)(map(_fresh, tree)) if type(tree) in (tuple, list) else tuple(map(_fresh, tree))
-    return np.array(tree, order="C") if isinstance(tree, np.ndarray | np.generic) else tree
 
 
 def _loaded(program: Program) -> Loaded:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from numstax import dtypes
 from numstax.program import Allocate, Argument, ArrayExpr, Call, Param, Program
 from numstax.records import record
+from numstax.runtime.libraries import on_host
 from numstax.runtime.memory import SMALL
 from numstax.runtime.wrapper import Style, Writer, bind, known, spelled
 
@@ -82,8 +82,7 @@ class CpuStyle(Style):
             yield f"check_status(status, {step.checks!r})"
 
     def function(self, path: str) -> Callable[..., Any]:
-        module, _, name = path.rpartition(".")
-        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+        return on_host(path)
 
 
 def _format(param: Param) -> str:
