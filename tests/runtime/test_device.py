@@ -158,7 +158,10 @@ def test_an_index_out_of_bounds_is_reported(host):
     words = ((1, 17), (2, 1), (3, 12), (0, 1))
     body = "    if thread_x() == 3:\n" + "".join(f"        status[{k}] = {value}\n" for k, value in words)
     made = program("gather", body, (X, OUT, Param("status", "status")), grid=("1",))
-    steps = (Allocate("y", FLOAT32, ("300",)), Call("gather", ("x0", "y"), ("a.py:1", "model.py:3, in f")))
+    steps = (
+        Allocate("y", FLOAT32, ("300",)),
+        Call("gather", ("x0", "y"), (("index", "a.py:1"), ("index", "model.py:3, in f"))),
+    )
     with pytest.raises(OutOfBoundsError, match=r"index 17 is out of bounds for axis with size 12\n  at model.py:3"):
         run(host, plan(steps=steps, programs=(made,)), np.zeros(300, np.float32))
 

@@ -133,7 +133,7 @@ def test_scalars_of_every_kind(host):
 def test_status_word_raises_and_names_the_line(host):
     text = "def k(x, out, status):\n    status[1] = 17\n    status[2] = 0\n    status[3] = 12\n    status[0] = 1\n"
     program = Program("gather", "cpu", text, "k", (X, OUT, Param("status", "status")))
-    steps = (Allocate("y", FLOAT32, ("2",)), Call("gather", ("x", "y"), ("model.py:3, in f",)))
+    steps = (Allocate("y", FLOAT32, ("2",)), Call("gather", ("x", "y"), (("index", "model.py:3, in f"),)))
     run = launcher(Plan("p", (argument("x", 2),), (program,), steps, (Result("y"),)), host)
     with pytest.raises(OutOfBoundsError, match=r"index 17 is out of bounds for axis with size 12\n  at model.py:3"):
         run.call(np.zeros(2, np.float32))
