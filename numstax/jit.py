@@ -41,7 +41,7 @@ from numstax.errors import (
     VerifyError,
 )
 from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
-from numstax.ir.graph import Graph
+from numstax.ir.graph import Graph, can_fail
 from numstax.knobs import Knobs, from_environ
 from numstax.pipeline import Region, display
 from numstax.places import Place, exchange_of, place_of
@@ -178,10 +178,10 @@ class Jitted:
                 guard = Guard(args, kwargs, self._static, False, place.on_gpu)
                 artifact = self._compile(guard, "", place)
             assert artifact is not None
-        except USER_MISTAKES:
-            raise
+        except MISTAKES as error:
+            raise CannotRunError(str(error), mistake=error) from None
         except Exception as error:
-            if self._is_strict():
+            if self._is_strict() or isinstance(error, REFUSALS):
                 raise
             return self._run_plain(guard, key, args, kwargs, error)
         self._keep(key, artifact)
@@ -219,13 +219,21 @@ class Jitted:
         return result
 
     def _run_again(self, error: CannotRunError, args: tuple, kwargs: dict) -> Any:
-        """Run a call with NumPy that compiled code could not finish."""
-        if error.requirement:
-            remedy = REQUIREMENTS[error.requirement].remedy
-            if remedy and self._is_strict():
-                raise PythonNumberError(str(error), None, remedy) from None
-        result = self._plain(args, kwargs, str(error))
-        if error.requirement:
+        """Run a call with NumPy that was not finished.  Raises the mistake that was found if NumPy finds it too."""
+        mistake, remedy = error.mistake, REQUIREMENTS[error.requirement].remedy if error.requirement else ""
+        if remedy and self._is_strict():
+            raise PythonNumberError(str(error), None, remedy) from None
+        named = isinstance(mistake, NumstaxError)
+        if mistake is not None and ((named and self._is_strict()) or any(True for _ in device_arrays((args, kwargs)))):
+            raise mistake from None
+        try:
+            result = self._plain(args, kwargs, str(error))
+        except Exception as found:
+            if named and any(issubclass(type(mistake), kind) for kind in type(found).__mro__ if kind not in _GENERAL):
+                assert mistake is not None
+                raise mistake from found
+            raise
+        if error.requirement or mistake is not None:
             self._warn(str(error), 4)
         return result
 
@@ -263,7 +271,7 @@ class Jitted:
         run = f"unflatten(call({arguments}))"
         if overlap:
             run = f"plain(args, kwargs) if {overlap} else {run}"
-        call = rewinding(compiled.call) if traced.draws else compiled.call
+        call = undoing(compiled.call) if traced.draws or can_fail(graph.nodes()) else compiled.call
         enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self._plain)
         artifact = Artifact(
             guard, enter, compiled.region, arguments, compiled.source, "", compiled.observed, compiled.note
@@ -306,34 +314,28 @@ class Jitted:
         return "\n\n".join(map(describe, self.artifacts())) or f"{self.__name__} has not been called"
 
 
-USER_MISTAKES = (
-    ArgumentCountError,
-    AxisError,
-    CastError,
-    DeviceError,
-    EmptyReductionError,
-    OutOfBoundsError,
-    ReadOnlyError,
-    ShapeError,
-    UnsupportedArgumentError,
-    UnsupportedArrayError,
-    UnsupportedDtypeError,
-)
-"""Errors that NumPy reports as well, and arguments that are refused: raised whether strict or not."""
+REFUSALS = (ArgumentCountError, DeviceError, UnsupportedArgumentError, UnsupportedArrayError, UnsupportedDtypeError)
+"""Arguments that are refused, whether strict or not."""
+MISTAKES = (AxisError, CastError, EmptyReductionError, OutOfBoundsError, ReadOnlyError, ShapeError)
+"""Errors that NumPy reports as well, unless the program catches them: raised whether strict or not."""
+_GENERAL = (Exception, BaseException, object)
 
 
-def rewinding(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled call that draws random numbers: where NumPy has to do it again, it draws the same ones."""
+def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled call that may fail, and then has changed nothing: where NumPy has to do it again, it draws the same
+    random numbers."""
 
     def run(*arguments: Any) -> Any:
         generators = [a.generator for a in arguments if type(a) is Ticket]
         states = [g.bit_generator.state for g in generators]
         try:
             return call(*arguments)
-        except CannotRunError:
+        except Exception as error:
             for generator, state in zip(generators, states, strict=True):
                 generator.bit_generator.state = state
-            raise
+            if isinstance(error, CannotRunError):
+                raise
+            raise CannotRunError(str(error), mistake=error) from None
 
     return run
 

@@ -37,14 +37,14 @@ class CannotRunError(Exception):
     """This call needs NumPy.  Nothing that the caller can see was written.
 
     requirement : the name of the requirement that does not hold; '' for another reason, which the message says.
-    line : the user's line.
+    mistake : an exception of the program, which NumPy may raise as well, or catch.
     """
 
-    def __init__(self, message: str, requirement: str = "", line: str = "") -> None:
+    def __init__(self, message: str, requirement: str = "", mistake: Exception | None = None) -> None:
         super().__init__(message)
-        self.requirement, self.line = requirement, line
+        self.requirement, self.mistake = requirement, mistake
 
     @classmethod
     def unmet(cls, requirement: str, line: str) -> CannotRunError:
         where = f"\n  at {line}" if line else ""
-        return cls(f"{REQUIREMENTS[requirement].what}{where}", requirement, line)
+        return cls(f"{REQUIREMENTS[requirement].what}{where}", requirement)

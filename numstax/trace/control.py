@@ -7,12 +7,13 @@ arrays written inside and the variables that change; types of states are found b
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from numstax import dtypes
-from numstax.errors import TraceError
+from numstax.errors import TraceError, VerifyError
 from numstax.trace.array import TracedArray
 from numstax.trace.choices import Choice
 from numstax.trace.counted import Counted
@@ -59,6 +60,14 @@ class Control:
         self.rec = rec
         self._lengthy: set[types.CodeType] = set()
         """Bodies of loops that were found to be lengthy."""
+
+    def caught(self) -> None:
+        """An exception is handled by the program; what only tracing raises, or the values of this call, is not."""
+        error = sys.exception()
+        if isinstance(error, TraceError | VerifyError):
+            raise error
+        if error is not None and error is self.rec.library_error:
+            raise refuse(f"{type(error).__name__}, which depends on values, is caught") from error
 
     # --- conditions -----------------------------------------------------------------------------------
 

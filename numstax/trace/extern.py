@@ -78,6 +78,7 @@ def call(
             result = run(exact=True)  # what a loop starts from may be wrong for the function
     except Exception as error:
         error.add_note(f"  at {user_origin()}, in {name}")
+        rec.library_error = error
         raise
     found: list[Any] = []
     try:

@@ -74,6 +74,8 @@ class Recorder:
         self.scope: Scope | None = None
         """The innermost part of the program that is being run on trial."""
         self.storage_serial = 0
+        self.library_error: Exception | None = None
+        """What the last library call that failed raised, with the values of this call."""
         self.entries: dict[Node, Node] = {}
         """What the placeholders of loops and branches start from."""
 

@@ -8,6 +8,7 @@ name ``__control__``::
     while_(test, body, get, set, names)
     for_(iterable, body, more, get, set, names)        body(item); more: None, or is another iteration wanted?
     if_exp(condition, then, orelse), and_(*thunks), or_(*thunks), not_(value), compare(operators, *thunks)
+    caught()                                           an ``except`` clause begins
 
 `names` are the variables that a statement may assign and that are read afterwards or by its next iteration; variables
 that it alone uses stay its own.
@@ -220,7 +221,12 @@ class _Function:
         handled = final.union(*(live_before(h.body, final) for h in node.handlers))
         body = self._stoppable(node.body, live_before(node.orelse, final), handled)
         handlers = [
-            ast.copy_location(ast.ExceptHandler(h.type, h.name, self._stoppable(h.body, final, final)), h)
+            ast.copy_location(
+                ast.ExceptHandler(
+                    h.type, h.name, [_parse(f"{CONTROL}.caught()", h), *self._stoppable(h.body, final, final)]
+                ),
+                h,
+            )
             for h in node.handlers
         ]
         orelse = self._stoppable(node.orelse, final, final)

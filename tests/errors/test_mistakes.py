@@ -1,0 +1,116 @@
+"""A mistake in the user's program: the error is named, and what NumPy has done by then is done; or the program catches
+it and goes on."""
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax.errors import DataDependentError, NumstaxWarning, OutOfBoundsError, ShapeError
+
+X = np.arange(40.0)
+
+
+def picked(x, at, out):
+    for i in range(len(x)):
+        out[i] = x[at[i]]
+
+
+def summed(x, y):
+    x[0] = 7
+    return x + y
+
+
+def inverse(a, out):
+    out += 1
+    return np.linalg.inv(a)
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "kind"),
+    [
+        (picked, (X, np.arange(40) * 2, np.zeros(40)), OutOfBoundsError),
+        (summed, (X, np.zeros(3)), ShapeError),
+        (inverse, (np.ones((3, 3)), np.zeros(2)), np.linalg.LinAlgError),
+    ],
+)
+def test_arguments_are_as_numpy_leaves_them(program, args, kind):
+    ours, theirs = [a.copy() for a in args], [a.copy() for a in args]
+    with pytest.raises((IndexError, ValueError)):
+        program(*theirs)
+    with pytest.raises(kind):
+        numstax.jit(program)(*ours)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_strictly_arguments_are_untouched():
+    out = np.zeros(40)
+    with pytest.raises(OutOfBoundsError, match="index 40 is out of bounds"):
+        numstax.jit(picked, strict=True)(X, np.arange(40) * 2, out)
+    assert not out.any()
+
+
+def element(x, at):
+    try:
+        return x[at[0]]
+    except IndexError:
+        return x[0] - 1
+
+
+def column(x, at):
+    try:
+        return x[:, 0]
+    except IndexError:
+        return x
+
+
+def pseudo(x, at):
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(x)
+
+
+def worded(x, at):
+    try:
+        return x * len(str(x[0]))
+    except Exception:
+        return x
+
+
+def test_what_the_program_catches():
+    at = np.array([77])
+    compiled = numstax.jit(element)
+    with pytest.warns(NumstaxWarning, match="index 77 is out of bounds"):
+        got = compiled(X, at)
+    np.testing.assert_array_equal(got, element(X, at))
+    np.testing.assert_array_equal(numstax.jit(column, strict=True)(X, at), X)
+
+
+def test_an_exception_that_depends_on_values_is_not_caught_for_good():
+    compiled = numstax.jit(pseudo)
+    at = np.array([0])
+    with pytest.warns(NumstaxWarning, match="LinAlgError, which depends on values, is caught"):
+        np.testing.assert_allclose(compiled(np.ones((3, 3)), at), np.full((3, 3), 1 / 9))
+    np.testing.assert_allclose(compiled(2 * np.eye(3), at), np.eye(3) / 2)
+
+
+def test_what_tracing_raises_is_not_caught():
+    with pytest.raises(DataDependentError):
+        numstax.jit(worded, strict=True)(X, X)
+    with pytest.warns(NumstaxWarning):
+        got = numstax.jit(worded)(X, X)
+    np.testing.assert_array_equal(got, 3 * X)
+
+
+def test_draws_are_those_of_the_call():
+    def f(x, at, rng):
+        try:
+            return x[at] + rng.random()
+        except IndexError:
+            return x + rng.random()
+
+    compiled = numstax.jit(f)
+    with pytest.warns(NumstaxWarning):
+        got = compiled(X, np.array([77]), np.random.default_rng(1))
+    np.testing.assert_array_equal(got, f(X, np.array([77]), np.random.default_rng(1)))
