@@ -152,7 +152,9 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "fptoui": lambda kind, a: a.astype(kind),
     "fpext": lambda kind, a: a.astype(kind),
     "fptrunc": lambda kind, a: a.astype(kind),
-    "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),  # rounded to the nearest; on GPUs only
+    # on GPUs only: rounded to the nearest; an approximation to about 2**-22
+    "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),
+    "ex2": lambda _, a: np.exp2(a),
     "zext": lambda kind, a: a.astype(kind) if a.dtype.kind == "b" else a.view(f"u{a.dtype.itemsize}").astype(kind),
     "sext": lambda kind, a: a.view(f"i{a.dtype.itemsize}").astype(kind),
     "itrunc": lambda kind, a: a.astype(kind),
