@@ -89,6 +89,11 @@ class Gpu:
             raise ValueError(f"Gpu facts contradict each other: {self}")
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of a row that a block can keep: in shared memory, and in a quarter of the registers."""
+        return self.shared_block + self.registers_sm
+
+    @property
     def in_flight(self) -> int:
         """Bytes that an SM must have under way to saturate memory (Little's law, section 9.1)."""
         return int(self.bandwidth * LATENCY / self.sms)

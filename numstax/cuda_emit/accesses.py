@@ -93,6 +93,17 @@ class Tile:
         return f"{self.array}[{chunk.names[self.row]}*{self.pitch} + {chunk.at(chunk.element)}]"
 
 
+@record
+class Shelf:
+    """A row in shared memory, from the point of number `first` on."""
+
+    array: str
+    first: int
+
+    def at(self, chunk: Chunk) -> str:
+        return f"{chunk.point} - {self.first}" if self.first else chunk.point
+
+
 class Staged:
     """Early loads of `count` chunks.
 
@@ -123,6 +134,9 @@ class Staged:
         """Chunks as tuples."""
         self.tiles: dict[Access, Tile] = {}
         """What lies in shared memory."""
+        self.saved: dict[Access, Shelf] = {}
+        self.shelved: dict[Access, Shelf] = {}
+        """Where rows are kept for later passes, and where earlier passes kept them."""
         # one chunk is computed right after its loads: others than wide ones stay where they are used
         early = [x for x in loads if x not in wide and count > 1 and _moves(x[1])]
         early = [x for x in early if nested or width == 1 or self._once(x[1])]
@@ -134,8 +148,10 @@ class Staged:
         return bool(self.wide or self.others)
 
     def declare(self) -> None:
-        """Registers for what is loaded."""
+        """Registers for what is loaded, once."""
         for name, offset in (*self.wide, *self.others):
+            if (name, offset) in self.arrays:
+                continue
             size = self.count if self._once(offset) else self.count * self.width
             storage = storage_name(self.kernel.buffer(name).dtype)
             self.arrays[name, offset] = self.text.assign("x", f"registers_{storage}({size})")
@@ -156,6 +172,9 @@ class Staged:
             whole = self._load_whole(name, offset, chunk)
             places = (f"{self.arrays[name, offset]}[{chunk.number}*{self.width} + {e}]" for e in range(self.width))
             self.text.line(f"{', '.join(places)} = {whole}")
+            if (name, offset) in self.saved:
+                shelf, kind = self.saved[name, offset], dtypes.name(self.kernel.buffer(name).dtype)
+                self.text.line(f"store{self.width}_{kind}({shelf.array}, {shelf.at(chunk)}, {whole})")
         for name, offset in self.others:
             target = self.arrays[name, offset]
             if self._once(offset):
@@ -163,16 +182,25 @@ class Staged:
                 continue
             with chunk.elements(self.kernel):
                 self.text.line(f"{target}[{chunk.slot}] = {self._element(name, offset, chunk)}")
+                if (name, offset) in self.saved:
+                    shelf = self.saved[name, offset]
+                    self.text.line(f"{shelf.array}[{shelf.at(chunk)}] = {target}[{chunk.slot}]")
 
     def load_late(self, chunk: Chunk) -> None:
         """Load what the chunk that is computed next needs."""
         self.whole = {(name, offset): self._load_whole(name, offset, chunk) for name, offset in self.late}
 
     def _load_whole(self, name: str, offset: Index, chunk: Chunk) -> str:
+        if (name, offset) in self.shelved:
+            shelf, kind = self.shelved[name, offset], dtypes.name(self.kernel.buffer(name).dtype)
+            return self.text.assign("w", f"load{self.width}_{kind}({shelf.array}, {shelf.at(chunk)})")
         at = self.text.index(offset, chunk.names)
         return self.text.assign("w", load_text(self.kernel, name, at, self.width))
 
     def _element(self, name: str, offset: Index, chunk: Chunk) -> str:
+        if (name, offset) in self.shelved and self.width == 1:
+            shelf = self.shelved[name, offset]
+            return f"{shelf.array}[{shelf.at(chunk)}]"
         return self.kernel.element(name, self.text.index(offset, {**chunk.names, self.lane: chunk.at(chunk.element)}))
 
 

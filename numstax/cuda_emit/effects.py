@@ -66,10 +66,11 @@ class Combining:
                 for r in ending:
                     r.end_group()
 
-    def run(self, total: Index, group: int, inside: str, pass_at: PassAt) -> None:
+    def run(self, total: Index, group: int, inside: str, pass_at: PassAt, resident: bool = False) -> None:
         """Print all groups of `group` points: those that are whole one after another, then what is left over.
 
         inside : the condition under which there is anything to do.
+        resident : the first group is not part of the loop.
         """
         self.begin()
         whole, text = total // group * group, self.text
@@ -78,8 +79,10 @@ class Combining:
             known = same(total, group) is True and not inside
             self._group(pass_at("0", None if known else self._limit(total, inside), False))
         else:
+            if resident:
+                self._group(pass_at("0", None, False))
             g = text.fresh("g")
-            with text.block(f"for {g} in range(0, {self._limit(whole, inside)}, {group})"):
+            with text.block(f"for {g} in range({group if resident else 0}, {self._limit(whole, inside)}, {group})"):
                 self._group(pass_at(g, None, True))
             if divides(group, total) is not True:
                 self._group(pass_at(self.kernel.index(whole), self._limit(total, inside), False))

@@ -7,11 +7,11 @@ rows; otherwise they may stay in shared memory (`Tiling.cache`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from numstax import dtypes
-from numstax.cuda_emit.accesses import Staged, early_loads, storage_name
+from numstax.cuda_emit.accesses import Access, Shelf, Staged, early_loads, storage_name
 from numstax.cuda_emit.effects import Combining
 from numstax.cuda_emit.passes import Pass, Span
 from numstax.cuda_emit.points import count, decode
@@ -23,7 +23,7 @@ from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.ir.index import Index, atoms, bounds, divides, product
 from numstax.ir.loops import Accumulate, Loop, Scan, Store
-from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own
+from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
 
 
 def print_rows(kernel: KernelText) -> tuple[Index, ...]:
@@ -41,6 +41,7 @@ class _Rows:
         self.group = tiling.team * tiling.width * tiling.unroll
         self.team = Team(self.text, tiling.threads, tiling.team)
         self.kept: dict[tuple[str, Key], str] = {}
+        self.shelves: dict[tuple[str, Key], Shelf] = {}
 
     def run(self) -> tuple[Index, ...]:
         outer, team = self.kernel.kernel.outer, self.team
@@ -158,40 +159,63 @@ class _RowPass:
         return TeamScan(self.kernel, effect, self.team, tiling.width, tiling.unroll)
 
     def run(self) -> None:
-        self.combining.run(count(self.loop.inner), self.rows.group, "", self._pass_at)
-        if self.rows.tiling.cache == "registers":
-            for (name, offset), array in self.staged.arrays.items():
-                self.rows.kept[name, canonical(self.loop, offset)] = array
+        rows, tiling = self.rows, self.rows.tiling
+        self.saved, self.shelved = self._shelves() if tiling.cache == "shared" else ({}, {})
+        resident = tiling.cache == "shared" and tiling.resident > 0
+        self.combining.run(count(self.loop.inner), rows.group, "", self._pass_at, resident)
+        rows.shelves.update({self._key(x): shelf for x, shelf in self.saved.items()})
         for r in self.combining.reductions.values():
             self._finish(r)
+
+    def _key(self, access: Access) -> tuple[str, Key]:
+        return access[0], canonical(self.loop, access[1])
+
+    def _shelves(self) -> tuple[dict[Access, Shelf], dict[Access, Shelf]]:
+        """Rows in shared memory: those that this loop keeps for later ones, and those that it finds."""
+        rows, first = self.rows, self.rows.group * self.rows.tiling.resident
+        loads = self._early()
+        found = {x: rows.shelves[self._key(x)] for x in loads if self._key(x) in rows.shelves}
+        length = count(self.loop.inner) - first
+        made = {
+            x: Shelf(self.text.array("row", self.kernel.buffer(x[0]).dtype, length), first)
+            for x in self._used_later(loads)
+            if x not in found
+        }
+        return made, found
+
+    def _early(self) -> list[Access]:
+        loads = early_loads((self.loop,), {b.name: b for b in self.kernel.kernel.buffers})
+        if self.rows.tiling.unroll == 1 and self.team.size == 1:
+            written = self.kernel.kernel.writes()
+            loads = [x for x in loads if x[0] not in written]
+        return loads
+
+    def _used_later(self, loads: Sequence[Access]) -> list[Access]:
+        return [x for x in loads if is_reused(self.rows.kernel.kernel, self.number, *x)]
 
     def _pass_at(self, start: str, limit: str | None, inside_loop: bool) -> Pass:
         tiling, mine, loop = self.rows.tiling, self.rows.first, self.loop
         first = mine if start == "0" else start if mine == "0" else self.text.assign("q", f"{start} + {mine}")
         step = WARP * tiling.width if self.team.size > 1 else tiling.width
         span = Span(loop.inner, loop.inner[-1], tiling.width, tiling.unroll, first, step, limit, inside_loop)
-        self.staged = self._staged(span)
-        return Pass(self.kernel, (loop,), span, self.staged)
+        in_registers = tiling.cache == "registers" or (tiling.resident > 0 and start == "0" and not inside_loop)
+        return Pass(self.kernel, (loop,), span, self._staged(span, in_registers))
 
-    def _staged(self, span: Span) -> Staged:
-        """What can be loaded early; with one group, what later loops load again is kept."""
-        loads = early_loads((self.loop,), {b.name: b for b in self.kernel.kernel.buffers})
-        written = self.kernel.kernel.writes()
-        if self.rows.tiling.unroll == 1 and self.team.size == 1:
-            loads = [x for x in loads if x[0] not in written]
-        known, keep = {}, set()
-        if self.rows.tiling.cache == "registers":
-            later = {
-                (name, canonical(loop, offset))
-                for loop in self.rows.loops[self.number + 1 :]
-                for name, offset in loop.loads()
-            }
-            mine = {(name, offset): (name, canonical(self.loop, offset)) for name, offset in loads}
-            keep = {x for x, key in mine.items() if key in later and x[0] not in written}
-            known = {x: self.rows.kept[key] for x, key in mine.items() if key in self.rows.kept}
+    def _staged(self, span: Span, in_registers: bool) -> Staged:
+        """What can be loaded early; what later loops load again is kept."""
+        loads, kept = self._early(), self.rows.kept
+        keep = self._used_later(loads) if in_registers else []
+        known = {x: kept[self._key(x)] for x in loads if self._key(x) in kept} if in_registers else {}
         outer = self.kernel.kernel.outer
         late = {x for x in loads if outer and not any(a in outer for a in atoms(x[1]))}
-        return Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known, late, not span.inside_loop)
+        nested = not span.inside_loop
+        staged = Staged(self.kernel, loads, span.count, span.lane, span.width, keep, known, late, nested)
+        if in_registers:
+            staged.declare()
+            kept.update({self._key(x): array for x, array in staged.arrays.items()})
+        else:
+            staged.saved, staged.shelved = self.saved, self.shelved
+        return staged
 
     def _finish(self, r: Reduction) -> None:
         """The result of all threads, to where it goes."""

@@ -176,7 +176,8 @@ class Tiling:
 
     On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point; `width` neighbouring elements
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
-    'registers', 'shared' or '' (they are read again).
+    'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
+    read again).
     """
 
     vector: Var | None = None
@@ -188,6 +189,7 @@ class Tiling:
     team: int = 1
     width: int = 1
     cache: str = ""
+    resident: int = 0
 
 
 @record

@@ -41,7 +41,7 @@ def online(kernel: Kernel, buffers: dict[str, Buffer], private: frozenset[str], 
     stored = {e.buffer: e for e in second.effects if isinstance(e, Store) and e.value == match.total.value}
     if not stored.keys() <= private or len(stored) + 1 < len(second.effects):
         return None
-    rest = [_recomputed(loop, second, stored) for loop in kernel.loops[match.second + 1 :]]
+    rest = [recomputed(loop, second, stored) for loop in kernel.loops[match.second + 1 :]]
     if any(loop.reads() & stored.keys() for loop in rest):
         return None
     buffers[name] = Buffer(name, match.total.dtype, (), (), "local")
@@ -90,7 +90,7 @@ def _over(loop: Loop, other: Loop) -> Loop:
     return substitute_vars(loop, mapping, other.inner)
 
 
-def _recomputed(loop: Loop, second: Loop, stored: dict[str, Store]) -> Loop:
+def recomputed(loop: Loop, second: Loop, stored: dict[str, Store]) -> Loop:
     """`loop` with what `second` stored computed again."""
     if not loop.reads() & stored.keys() or [v.extent for v in loop.inner] != [v.extent for v in second.inner]:
         return loop

@@ -22,6 +22,7 @@ from numstax.records import record
 from numstax.schedule.cost import SMALL_WORK, enough_tasks, points, work
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.online import online
+from numstax.schedule.recompute import recompute
 from numstax.schedule.record import Recorder
 from numstax.schedule.rewrite import Fresh, canonical, substitute_vars
 from numstax.schedule.views import flatten
@@ -37,6 +38,8 @@ ROWS, COLUMN_PART = 128, 1 << 17
 """Rows and elements in one part of a reduction down columns, at least: its partial results are as long as a row."""
 BLOCKS_PER_SM, BLOCK_PART, LINES = 4, 1 << 13, 512
 """On a GPU: parts for each SM, elements of one, and bytes of a row that the threads of a warp read together."""
+ROW_IN_REGISTERS = 1 << 15
+"""Elements of a row that the threads of a block keep in registers."""
 
 
 @record
@@ -48,6 +51,7 @@ class Limits:
     strip : bytes of a row that one task takes where a reduction goes down columns.
     small : elementary operations that are never shared out.
     cache : bytes of a row that stay near the core from one loop to the next.
+    kept : elements of the longest rows that are kept rather than computed again; None: all.
     """
 
     tasks: int
@@ -58,13 +62,15 @@ class Limits:
     strip: int
     small: int
     cache: int
+    kept: int | None
 
 
 def limits(machine: Hardware | Gpu) -> Limits:
     if isinstance(machine, Gpu):
         blocks = BLOCKS_PER_SM * machine.sms
-        return Limits(enough_tasks(machine), blocks, BLOCK_PART, ROWS, BLOCK_PART, LINES, 0, machine.shared_block)
-    return Limits(enough_tasks(machine), PARTS, PART, ROWS, COLUMN_PART, STRIP, SMALL_WORK, machine.l2 // 2)
+        kept = machine.row_bytes, ROW_IN_REGISTERS
+        return Limits(enough_tasks(machine), blocks, BLOCK_PART, ROWS, BLOCK_PART, LINES, 0, *kept)
+    return Limits(enough_tasks(machine), PARTS, PART, ROWS, COLUMN_PART, STRIP, SMALL_WORK, machine.l2 // 2, None)
 
 
 def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule:
@@ -82,7 +88,10 @@ def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule
         elif parts is not None:
             units += splitter.split(unit, parts)
         else:
-            units.append(online(unit, splitter.buffers, private, limit.cache, splitter.names.name()) or unit)
+            unit = online(unit, splitter.buffers, private, limit.cache, splitter.names.name()) or unit
+            if limit.kept is not None:
+                unit = recompute(unit, splitter.buffers, private, limit.kept) or unit
+            units.append(unit)
     for k, unit in enumerate(units):
         if isinstance(unit, Kernel):
             outer, loops = canonical(unit.outer, unit.loops)

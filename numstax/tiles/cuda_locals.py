@@ -12,10 +12,7 @@ from numstax.hardware import Gpu
 from numstax.ir.index import ZERO, Index, Var, as_index, bounds, contiguous_strides, product
 from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Schedule, Tiling
 from numstax.tiles.cpu import access
-from numstax.tiles.cuda_rows import is_own
-
-SLOTS = 2048
-"""Bytes of shared memory kept for what threads exchange."""
+from numstax.tiles.cuda_rows import is_own, slots
 
 
 def in_memory(schedule: Schedule, gpu: Gpu) -> Schedule:
@@ -38,7 +35,7 @@ def _too_large(kernel: Kernel, gpu: Gpu) -> dict[str, Buffer]:
     rows = [b for b in kernel.buffers if b.kind == "local" and b.shape]
     if tiling.cache == "registers":
         rows = [b for b in rows if not is_own(kernel, b.name)]
-    room = gpu.shared_block - SLOTS
+    room = gpu.shared_block - slots(kernel)
     moved = {}
     for buffer in rows:
         most = bounds(product(buffer.shape))[1]

@@ -30,7 +30,7 @@ from numstax.ir.index import (
 from numstax.ir.loops import Accumulate, Buffer, Kernel, Loop, Reduce, Scan, Tiling
 from numstax.ir.overlap import apart
 from numstax.records import record
-from numstax.tiles.cuda_points import CODE, access_width
+from numstax.tiles.cuda_points import CODE, access_width, is_wide
 
 Key = tuple[object, ...]
 
@@ -92,6 +92,13 @@ def is_own(kernel: Kernel, name: str) -> bool:
     """Does every thread touch the elements of its own points only, and those alike in all loops?"""
     keys = {t.key for loop in kernel.loops for t in touches(loop) if t.buffer == name}
     return len(keys) == 1 and None not in keys
+
+
+def is_reused(kernel: Kernel, number: int, name: str, offset: Index) -> bool:
+    """Do later loops load again what loop `number` loads, while nobody writes it?"""
+    key = canonical(kernel.loops[number], offset)
+    later = ((n, canonical(loop, o)) for loop in kernel.loops[number + 1 :] for n, o in loop.loads())
+    return name not in kernel.writes() and (name, key) in later
 
 
 def _shared_touches(kernel: Kernel, loop: Loop) -> list[Touch]:
@@ -169,8 +176,52 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
         unroll, cache = chunks, "registers"
     else:
         unroll, cache = max(min(16, most) // width, 1), ""
+        kept = _in_shared(kernel, gpu, width)
+        if kept is not None:
+            return kept
     threads = team if team > gpu.warp else 4 * gpu.warp
     return Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
+
+
+def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:
+    """Rows that stay in shared memory from one loop to the next, for two blocks on an SM, or one, where they have room;
+    of rows that are just too long, the first group stays in registers."""
+    inner = [(k, loop) for k, loop in enumerate(kernel.loops) if loop.inner]
+    reused = {
+        (name, canonical(loop, offset)): (kernel.buffer(name).dtype.itemsize, product(v.extent for v in loop.inner))
+        for k, loop in inner
+        for name, offset in loop.loads()
+        if is_reused(kernel, k, name, offset)
+        and (width == 1 or is_wide(kernel.buffer(name), offset, loop.inner[-1], width))
+    }
+    lengths = {n for _, n in reused.values()}
+    if len(lengths) != 1 or any(b.kind == "local" and b.shape for b in kernel.buffers):
+        return None
+    length = lengths.pop()
+    low, high = bounds(length)
+    if high is None:
+        return None
+    each = sum(itemsize for itemsize, _ in reused.values())
+    unroll = max(16 // width, 1)
+    for blocks, team in ((2, 512), (1, 1024)):
+        room = min(gpu.shared_block, gpu.shared_sm // blocks - BLOCK_OVERHEAD) - slots(kernel)
+        for resident in (0, 1):
+            group = team * width * unroll
+            if (high - resident * group) * each <= room and (not resident or (low or 0) > group):
+                return Tiling(
+                    form="row", threads=team, team=team, width=width, unroll=unroll, cache="shared", resident=resident
+                )
+    return None
+
+
+BLOCK_OVERHEAD = 1024
+"""Bytes of shared memory that the system takes of each block."""
+SLOTS = 512
+"""Bytes of shared memory for what the warps of a block exchange to combine one value: two states of eight bytes."""
+
+
+def slots(kernel: Kernel) -> int:
+    return SLOTS * sum(isinstance(e, Reduce | Scan) for loop in kernel.loops for e in loop.effects)
 
 
 def _arrays(kernel: Kernel) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from numstax.hardware import GPUS
-from tests.cuda_emit.running import check, programs, simulated, text
+from tests.cuda_emit.running import H200, check, programs, simulated, text
 from tests.support import ALL, normal, specials
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
@@ -55,6 +55,28 @@ def test_several_loops_keep_a_row_in_registers() -> None:
     made = text(layernorm, normal((4096, 1024)))
     assert made.count("load4_f32(") == 1
     assert made.count("x0 = registers_f32(") == 1
+
+
+@pytest.mark.parametrize("width", [40_000, 65_536, 65_540, 33_000])
+def test_long_rows_stay_in_shared_memory(width: int) -> None:
+    check(softmax, normal((2, width)))
+    check(lambda x: x.var(1), normal((2, width)), ulps=64)
+
+
+def test_a_long_row_is_read_once() -> None:
+    x = np.zeros((4096, 65536), ml_dtypes.bfloat16)
+
+    def low(x: np.ndarray) -> np.ndarray:
+        return softmax(x.astype(np.float32)).astype(x.dtype)
+
+    (made,) = programs(low, x)
+    assert made.block == 512  # two blocks share an SM
+    assert 2 * (int(made.shared) + 1024) <= H200.shared_sm
+    assert made.text.count("load8_bf16(in0") == 2  # the first group and the others
+
+
+def test_rows_too_long_for_the_chip_are_read_twice() -> None:
+    check(softmax, normal((2, 100_000)))
 
 
 def test_results_of_rows_are_used_along_rows() -> None:
