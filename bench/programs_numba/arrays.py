@@ -15,12 +15,13 @@ _sums = njit(parallel=True, fastmath={"reassoc"})
 @_sums
 def _acceleration(position, mass, softening, force):
     n = len(mass)
+    x, y, z = position[:, 0].copy(), position[:, 1].copy(), position[:, 2].copy()
     for i in prange(n):
-        x, y, z = position[i]
         ax, ay, az = 0.0, 0.0, 0.0
         for j in range(n):
-            dx, dy, dz = position[j, 0] - x, position[j, 1] - y, position[j, 2] - z
-            pull = mass[j] * (dx * dx + dy * dy + dz * dz + softening**2) ** -1.5
+            dx, dy, dz = x[j] - x[i], y[j] - y[i], z[j] - z[i]
+            square = dx * dx + dy * dy + dz * dz + softening**2
+            pull = mass[j] / (square * math.sqrt(square))
             ax += dx * pull
             ay += dy * pull
             az += dz * pull

@@ -148,18 +148,25 @@ def julia_masks(z, c, limit):
     return counts
 
 
+@njit
+def _lives(above, here, below, left, j, right):
+    n = above[left] + above[j] + above[right] + here[left]
+    n += here[right] + below[left] + below[j] + below[right]
+    return (n == 3) | ((here[j] == 1) & (n == 2))
+
+
 @_parallel
 def life(cells, steps):
     rows, columns = cells.shape
+    last = columns - 1
     now, after = cells.copy(), np.empty_like(cells)
     for _ in range(steps):
         for i in prange(rows):
             above, here, below = now[i - 1], now[i], now[(i + 1) % rows]
-            for j in range(columns):
-                left, right = j - 1 if j else columns - 1, j + 1 if j + 1 < columns else 0
-                n = above[left] + above[j] + above[right] + here[left]
-                n += here[right] + below[left] + below[j] + below[right]
-                after[i, j] = (n == 3) | ((here[j] == 1) & (n == 2))
+            for j in range(1, last):
+                after[i, j] = _lives(above, here, below, j - 1, j, j + 1)
+            after[i, 0] = _lives(above, here, below, last, 0, 1)
+            after[i, last] = _lives(above, here, below, last - 1, last, 0)
         now, after = after, now
     return now
 
@@ -198,21 +205,27 @@ def jacobi(room, fixed, tolerance, limit):
     return now, rounds
 
 
+@njit
+def _react(u, v, up, i, down, left, j, right, feed, loss):
+    a, b = u[i, j], v[i, j]
+    lap_u = u[up, j] + u[down, j] + u[i, left] + u[i, right] - f4(4) * a
+    lap_v = v[up, j] + v[down, j] + v[i, left] + v[i, right] - f4(4) * b
+    reaction = a * b * b
+    return a + f4(0.16) * lap_u - reaction + feed * (f4(1) - a), b + f4(0.08) * lap_v + reaction - loss * b
+
+
 @_parallel
 def reaction_diffusion(u, v, steps, feed, kill):
     rows, columns = u.shape
+    last = columns - 1
     loss, feed = f4(feed + kill), f4(feed)
     u2, v2, u, v = np.empty_like(u), np.empty_like(v), u.copy(), v.copy()
     for _ in range(steps):
         for i in prange(rows):
             up, down = i - 1 if i else rows - 1, i + 1 if i + 1 < rows else 0
-            for j in range(columns):
-                left, right = j - 1 if j else columns - 1, j + 1 if j + 1 < columns else 0
-                a, b = u[i, j], v[i, j]
-                lap_u = u[up, j] + u[down, j] + u[i, left] + u[i, right] - f4(4) * a
-                lap_v = v[up, j] + v[down, j] + v[i, left] + v[i, right] - f4(4) * b
-                reaction = a * b * b
-                u2[i, j] = a + f4(0.16) * lap_u - reaction + feed * (f4(1) - a)
-                v2[i, j] = b + f4(0.08) * lap_v + reaction - loss * b
+            for j in range(1, last):
+                u2[i, j], v2[i, j] = _react(u, v, up, i, down, j - 1, j, j + 1, feed, loss)
+            u2[i, 0], v2[i, 0] = _react(u, v, up, i, down, last, 0, 1, feed, loss)
+            u2[i, last], v2[i, last] = _react(u, v, up, i, down, last - 1, last, 0, feed, loss)
         u, u2, v, v2 = u2, u, v2, v
     return u, v

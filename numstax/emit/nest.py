@@ -13,7 +13,7 @@ from pathlib import PurePath
 import numpy as np
 
 from numstax import dtypes
-from numstax.emit.spelling import WHOLE_POWERS, spell
+from numstax.emit.spelling import POWERS, spell
 from numstax.emit.text import Text, factor
 from numstax.emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
@@ -280,7 +280,7 @@ class BodyText:
         if instr.op == "power" and dtypes.kind(instr.dtype) == "f":
             exponent = self.loop.body[instr.args[1]]
             if exponent.op == "const":
-                return WHOLE_POWERS.get(exponent.attr, instr.op)
+                return POWERS.get(exponent.attr, instr.op)
         return instr.op
 
     def _load(self, k: int, instr: Instr, args: tuple[str, ...]) -> tuple[bool, str | Callable[[], str]]:

@@ -114,6 +114,9 @@ while {r}n > 0:
     "float_power": {"f": "power_{s}({a}, {b})"},
     "cube": {"f": "cube_{s}({a})"},
     "fourth_power": {"f": "fourth_power_{s}({a})"},
+    "rsqrt": {"f": "rsqrt_{s}({a})"},
+    "sqrt_cubed": {"f": "sqrt_cubed_{s}({a})"},
+    "rsqrt_cubed": {"f": "rsqrt_cubed_{s}({a})"},
     "sqrt": {"f": "sqrt_{s}({a})"},
     "gcd": {
         "iu": """\
@@ -217,7 +220,7 @@ def template(op: str, kind: str) -> str | None:
     return template(op, "f") if found is None and kind in "hm" else found
 
 
-WHOLE_POWERS: dict[object, str] = {3: "cube", 4: "fourth_power"}
+POWERS: dict[object, str] = {3: "cube", 4: "fourth_power", -0.5: "rsqrt", 1.5: "sqrt_cubed", -1.5: "rsqrt_cubed"}
 """What a power of floats with this constant exponent is printed as."""
 _WRAPPING = ("add", "subtract", "multiply", "square")
 """Numba lets LLVM assume that int64 arithmetic does not overflow (narrower integers it computes in int64):

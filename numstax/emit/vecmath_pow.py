@@ -162,6 +162,38 @@ def fourth_power(x: Value) -> Value:
     return _corrected(result, fma(lost * 2, square, fma(square, square, -result)))
 
 
+def sqrt_cubed(x: Value) -> Value:
+    """x**1.5."""
+    a = absolute(x)
+    return _of_half(x, a * sqrt(a))
+
+
+def rsqrt(x: Value) -> Value:
+    """x**-0.5."""
+    return _of_half(x, 1.0 / sqrt(absolute(x)))
+
+
+def rsqrt_cubed(x: Value) -> Value:
+    """x**-1.5: of large and small numbers after scaling, since their powers 1.5 leave the range before the result."""
+    shift = 80 if x.dtype == "f32" else 600
+    a = absolute(x)
+    large, small = a > 2.0**shift, a < 2.0**-shift
+    near = a * where(large, x.like(2.0**-shift), where(small, x.like(2.0**shift), 1.0))
+    root = sqrt(near)
+    product = near * root
+    result = 1.0 / product
+    # what the product and the quotient lost
+    lost = fma(-result, product, 1.0) - result * fma(near, root, -product)
+    half = shift * 3 // 2
+    back = where(large, x.like(2.0**-half), where(small, x.like(2.0**half), 1.0))
+    return _of_half(x, _corrected(result, result * lost) * back)
+
+
+def _of_half(x: Value, magnitude: Value) -> Value:
+    """A power with an odd multiple of 0.5, of |x|: that of a negative finite number is NaN."""
+    return where((x < 0) & (x > -inf), nan, magnitude)
+
+
 def _corrected(result: Value, lost: Value) -> Value:
     """Their sum, but zeros keep their sign, and what has overflowed is infinite."""
     return where((absolute(result) > 0) & (absolute(result) < inf), result + lost, result)
@@ -195,5 +227,5 @@ def hypot(x: Value, y: Value) -> Value:
     return where(infinite, inf, sqrt(fma(p, p, q * q)) * exponent_field(field, x.dtype))
 
 
-UNARY = {"cbrt": cbrt, "cube": cube, "fourth_power": fourth_power}
+UNARY = {f.__name__: f for f in (cbrt, cube, fourth_power, rsqrt, sqrt_cubed, rsqrt_cubed)}
 BINARY = {"power": power, "hypot": hypot}

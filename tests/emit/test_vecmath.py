@@ -12,6 +12,7 @@ import scipy.special
 
 from numstax.dtypes import by_name
 from numstax.emit import vecmath
+from numstax.emit.spelling import POWERS
 
 WIDE = np.longdouble
 ALL, POSITIVE = "all", "positive"  # random bit patterns
@@ -43,6 +44,9 @@ RANGES = {
     "cbrt": ((-3, 3), ALL),
     "cube": ((-3, 3), ALL),
     "fourth_power": ((-3, 3), ALL),
+    "rsqrt": ((-1, 3), ALL),
+    "sqrt_cubed": ((-1, 3), ALL),
+    "rsqrt_cubed": ((-1, 3), (0, 1e-3), ALL),
     "power": (((0, 3), (-30, 30)), (POSITIVE, (-3, 3)), ((0.99, 1.01), (-70000, 70000))),
     "arctan2": (((-3, 3), (-3, 3)), (ALL, ALL)),
     "hypot": (((-3, 3), (-3, 3)), (ALL, ALL)),
@@ -81,6 +85,9 @@ REFERENCES = {
     "logit": (logit, logit),
     "cube": (lambda x: x * x * x,) * 2,
     "fourth_power": (lambda x: (x * x) * (x * x),) * 2,
+    "rsqrt": (lambda x: x**-0.5,) * 2,
+    "sqrt_cubed": (lambda x: x**1.5,) * 2,
+    "rsqrt_cubed": (lambda x: x**-1.5,) * 2,
     "xlogy": (scipy.special.xlogy, lambda x, y: x * np.log(y)),
     "erf": (scipy.special.erf, in_precision(mpmath.erf)),
     "erfc": (scipy.special.erfc, in_precision(mpmath.erfc)),
@@ -152,6 +159,18 @@ def test_special_values_are_those_of_numpy(name, compiled):
     np.testing.assert_array_equal(got[exact], want[exact])
     np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
     assert ulps(got[~exact], want[~exact].astype(WIDE), scale_of(op, want, xs)[~exact]).max() <= 3
+
+
+@pytest.mark.parametrize(("exponent", "op"), POWERS.items())
+@pytest.mark.parametrize("short", ["f32", "f64"])
+def test_special_values_of_powers_with_a_constant_exponent(exponent, op, short, compiled):
+    with np.errstate(all="ignore"):
+        x = np.array([*SPECIAL, *(-v for v in SPECIAL), np.nan], by_name(short))
+        want = np.power(x, x.dtype.type(exponent))
+    got = compiled(vecmath.intrinsic(f"{op}_{short}"), x)
+    exact = ~np.isfinite(want) | (want == 0)
+    np.testing.assert_array_equal(got[exact], want[exact])
+    np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
