@@ -3,8 +3,8 @@
 A name enters; straight-line rows leave, without branches, library calls or (but for float64 sin, cos, tan)
 table look-ups, so that a loop calling the function is vectorised whole.  Names are those of NumPy's ufuncs
 and erf, erfc, expit, logit, xlogy, and those in `vecmath_pow` of powers with a constant exponent, with ``_f32`` or
-``_f64``; conversions are in `vecmath_half`.  Special values (NaN, infinities, signed zeros, overflow, subnormals, domain errors) are those
-of NumPy.
+``_f64``; conversions are in `vecmath_half`.  Special values (NaN, infinities, signed zeros, overflow, subnormals,
+domain errors) are those of NumPy.
 
 Largest error found, in units in the last place (random arguments over the whole range and its edges)::
 

@@ -164,34 +164,26 @@ def fourth_power(x: Value) -> Value:
 
 def sqrt_cubed(x: Value) -> Value:
     """x**1.5."""
-    a = absolute(x)
-    return _of_half(x, a * sqrt(a))
+    return where(x == -inf, inf, x * sqrt(x))
 
 
 def rsqrt(x: Value) -> Value:
     """x**-0.5."""
-    return _of_half(x, 1.0 / sqrt(absolute(x)))
+    return where(x == -inf, 0.0, absolute(1.0 / sqrt(x)))
 
 
 def rsqrt_cubed(x: Value) -> Value:
-    """x**-1.5: of large and small numbers after scaling, since their powers 1.5 leave the range before the result."""
-    shift = 80 if x.dtype == "f32" else 600
-    a = absolute(x)
-    large, small = a > 2.0**shift, a < 2.0**-shift
-    near = a * where(large, x.like(2.0**-shift), where(small, x.like(2.0**shift), 1.0))
+    """x**-1.5 of a number that is scaled towards 1, since its power 1.5 would leave the range before the result."""
+    shift = 70 if x.dtype == "f32" else 500
+    large = x > 1
+    near = x * where(large, x.like(2.0**-shift), 2.0**shift)
     root = sqrt(near)
     product = near * root
     result = 1.0 / product
-    # what the product and the quotient lost
-    lost = fma(-result, product, 1.0) - result * fma(near, root, -product)
-    half = shift * 3 // 2
-    back = where(large, x.like(2.0**-half), where(small, x.like(2.0**half), 1.0))
-    return _of_half(x, _corrected(result, result * lost) * back)
-
-
-def _of_half(x: Value, magnitude: Value) -> Value:
-    """A power with an odd multiple of 0.5, of |x|: that of a negative finite number is NaN."""
-    return where((x < 0) & (x > -inf), nan, magnitude)
+    # what the product and the quotient lost; NaN for 0 and infinity
+    lost = result * fma(-result, fma(near, root, -product), fma(-result, product, 1.0))
+    back = where(large, x.like(2.0 ** (-shift * 3 // 2)), 2.0 ** (shift * 3 // 2))
+    return where(x == -inf, 0.0, where(lost == lost, result + lost, result) * back)
 
 
 def _corrected(result: Value, lost: Value) -> Value:

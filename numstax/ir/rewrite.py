@@ -2,7 +2,8 @@
 
 A Graph enters; an equal one leaves, its nodes new.  One pass over the nodes in topological order: views of
 views are composed, lossless casts and selections by constants removed, constants folded, in the bodies of control
-flow too; states that nobody needs are dropped (see `prune`), small products of matrices become sums (see `products`).
+flow too; states that nobody needs are dropped (see `prune`), small products of matrices become sums (see `products`),
+short reductions become chains (see `unrolled`).
 Floating-point identities that fail for NaN,
 infinities or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
 """
@@ -21,9 +22,10 @@ import numpy as np
 from numstax import dtypes
 from numstax.ir.graph import CONTROL, Builder, Graph, Literal, Node, is_state
 from numstax.ir.index import ONE, ZERO, as_index
-from numstax.ir.ops import ELEMENTWISE
+from numstax.ir.ops import ELEMENTWISE, REDUCTIONS
 from numstax.ir.products import as_reduction
 from numstax.ir.prune import pruned
+from numstax.ir.unrolled import unrolled
 from numstax.ir.values import cast
 
 
@@ -108,6 +110,7 @@ class _Rewriter:
             "bitcast": self.bitcast,
             "where": self.where,
             "matmul": self.matmul,
+            **{f"reduce_{op}": self.reduce for op in REDUCTIONS},
         }
 
     def node(self, node: Node, args: tuple[Node, ...]) -> Node:
@@ -217,6 +220,9 @@ class _Rewriter:
 
     def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
         return as_reduction(self.builder, node, a, b, self.inside)
+
+    def reduce(self, node: Node, x: Node) -> Node | None:
+        return unrolled(self.builder, node, x)
 
     def fold(self, node: Node, args: tuple[Node, ...]) -> Node | None:
         """An elementwise operation on constants."""
