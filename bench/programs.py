@@ -1,10 +1,11 @@
 """The programs of `examples/` beside plain NumPy, hand-written Numba and JAX.
 
-    python -m bench.programs [--only heat life] [--rounds 5] [--name programs] [--plot programs.png]
-    python -m bench.programs --steps            seconds to compile, and with ten times as many time steps
+    python -m bench.programs [--only heat life] [--rounds 3] [--name cpu_programs] [--plot programs.png]
 
 One process, `--threads` threads, the medium size of each example, a fresh copy of the arguments for every call (not
-timed).  Results are checked against NumPy's; a runner that fails or is wrong is reported and left out.
+timed).  Results are checked against NumPy's; a runner that fails or is wrong is reported and left out.  Each program is
+also compiled in processes of its own with an empty cache: as it is, and with ten times as many time steps.  The rows
+measured replace those of the same programs in ``results/NAME.json``.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ import numpy as np
 
 import examples
 from bench import timing
-from bench.fused import OURS
+from bench.timing import OURS
 
 NAMES = sorted(m.name for m in pkgutil.iter_modules(examples.__path__) if m.name != "show")
 STEPS = ("steps", "sweeps", "days")
 """What the examples call the number of their time steps."""
 TOLERANCE = 1e-4
+SLOW = 0.5
+"""Seconds."""
 Runner = tuple[Callable[..., object], Callable[[], tuple]]
 
 
@@ -43,28 +46,25 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--size", choices=["small", "medium"], default="medium")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="samples for each runner")
-    parser.add_argument("--name", help="record the results as bench/results/NAME.json")
+    parser.add_argument("--name", default="cpu_programs", help="where results are kept: bench/results/NAME.json")
     parser.add_argument("--plot", metavar="PATH", help="draw the speed-ups")
-    parser.add_argument("--steps", action="store_true", help="compile with ten times as many time steps")
     parser.add_argument("--compile", nargs=2, metavar=("NAME", "FACTOR"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.compile:
-        print(json.dumps(compile_seconds(options.compile[0], int(options.compile[1]))))
+        print(json.dumps(compile_seconds(options.compile[0], options.size, int(options.compile[1]))))
         return
     timing.clean_environment(options.threads)
-    if options.steps:
-        rows = compare_steps(options.only)
-    else:
-        rows = []
-        for name in options.only:
-            rows.append(measure(name, options.size, options.peers, options.rounds))
-            print(_line(rows[-1]), flush=True)
-        print()
-        _summary(rows, ["numpy", OURS, *options.peers])
-    if options.name:
-        print(timing.record(options.name, rows, threads=options.threads, rounds=options.rounds, size=options.size))
+    facts = {"threads": options.threads, "rounds": options.rounds, "size": options.size}
+    rows = {row["row"]: row for row in timing.recorded(options.name)}
+    for name in options.only:
+        rows[name] = measure(name, options.size, options.peers, options.rounds)
+        print(_line(rows[name]), flush=True)
+        path = timing.record(options.name, [rows[n] for n in NAMES if n in rows], **facts)
+    print()
+    _summary([rows[n] for n in NAMES if n in rows], ["numpy", OURS, *options.peers])
+    print(path)
     if options.plot:
-        plot(rows, options.plot)
+        plot([rows[n] for n in NAMES if n in rows], options.plot)
 
 
 def program(name: str, size: str) -> tuple[Callable[..., object], tuple]:
@@ -93,7 +93,8 @@ def _runner(runner: str, name: str, function: Callable[..., object], arguments: 
 
 
 def measure(name: str, size: str, peers: list[str], rounds: int) -> dict[str, object]:
-    """One row: for each runner its median time, its error against NumPy and its first call, or why it failed."""
+    """One row: for each runner its median time, its error against NumPy and its first call, or why it failed; and the
+    seconds to compile.  A slow run of NumPy is not repeated."""
     function, arguments = program(name, size)
     want = None
     calls, prepare, facts = {}, {}, {}
@@ -114,10 +115,15 @@ def measure(name: str, size: str, peers: list[str], rounds: int) -> dict[str, ob
             continue
         if facts[runner]["error"] <= TOLERANCE:
             calls[runner], prepare[runner] = call, ready
-    patience = 30 + 2 * rounds * facts["numpy"]["first"]
-    for runner, seconds in timing.medians(calls, rounds, 0.05, patience, prepare).items():
+    if facts["numpy"]["first"] > SLOW:
+        facts["numpy"]["seconds"] = facts["numpy"]["first"]
+        del calls["numpy"]
+    for runner, seconds in timing.medians(calls, rounds, 0.05, 10, prepare).items():
         facts[runner]["seconds"] = seconds
-    return {"row": name, "label": name, "runs": facts}
+    compiling = {"cold": _cold(name, size, 1)}
+    if _places_of_steps(function):
+        compiling["tenfold"] = _cold(name, size, 10)
+    return {"row": name, "label": name, "runs": facts, "compile": compiling}
 
 
 def _error(got: object, want: object) -> float:
@@ -139,50 +145,38 @@ def _line(row: dict) -> str:
 
 
 def _summary(rows: list[dict], runners: list[str]) -> None:
-    """Times over NumPy for each runner, hand-written Numba over numstax, and the seconds of numstax's first call."""
+    """Times over NumPy for each runner, numstax's speed over that of hand-written Numba and of JAX, and seconds to
+    compile: cold, and with ten times the steps."""
     body = []
     speedups, ratios = {}, {}
     for row in rows:
         seconds = {n: run["seconds"] for n, run in row["runs"].items() if "seconds" in run}
         times = {n: seconds["numpy"] / s for n, s in seconds.items()}
-        cells = [f"{times[n]:.2f}" if n in times else "-" for n in runners[1:]]
+        beside = {n: times[OURS] / times[n] for n in runners[2:] if n in times and OURS in times}
         if OURS in times:
             speedups[row["label"]] = times[OURS]
-            if "numba" in times:
-                ratios[row["label"]] = times[OURS] / times["numba"]
-        ratio = f"{ratios[row['label']]:.2f}" if row["label"] in ratios else "-"
-        first = row["runs"][OURS].get("first")
-        shown = f"{first - seconds.get(OURS, 0):.2f}" if first else "-"
-        body.append([row["label"], f"{seconds['numpy'] * 1e3:.2f}", *cells, ratio, shown])
-    header = ["program", "NumPy ms", *(f"{n} x" for n in runners[1:]), "numba/numstax", "compile s"]
-    timing.print_table(header, body)
-    faster, beside = timing.geometric_mean(speedups.values()), timing.geometric_mean(ratios.values())
-    print(f"\n{len(speedups)} of {len(rows)} programs: {faster:.2f} times NumPy (geometric mean)")
-    print(f"hand-written Numba / numstax: {beside:.2f}, below 0.9: {[n for n, r in ratios.items() if r < 0.9]}")
-
-
-def compare_steps(names: list[str]) -> list[dict[str, object]]:
-    """Seconds to compile the small size, as it is and with ten times the time steps, each from an empty cache."""
-    rows: list[dict[str, object]] = []
-    for name in names:
-        if not _places_of_steps(program(name, "small")[0]):
-            continue
-        once, tenfold = (_cold(name, factor) for factor in (1, 10))
-        rows.append({"row": name, "once": once, "tenfold": tenfold})
-    timing.print_table(
-        ["program", "compile s", "with 10x steps"],
-        [[str(r["row"]), *("-" if r[k] is None else f"{r[k]:.2f}" for k in ("once", "tenfold"))] for r in rows],
+        if "numba" in beside:
+            ratios[row["label"]] = beside["numba"]
+        cells = [times.get(n) for n in runners[1:]] + [beside.get(n) for n in runners[2:]]
+        cells += [row["compile"].get(k) for k in ("cold", "tenfold")]
+        body.append([row["label"], f"{seconds['numpy'] * 1e3:.2f}", *("-" if c is None else f"{c:.2f}" for c in cells)])
+    header = ["program", "NumPy ms", *(f"{n} x" for n in runners[1:]), *(f"{OURS}/{n}" for n in runners[2:])]
+    timing.print_table([*header, "compile s", "10x steps"], body)
+    print(f"\n{len(speedups)} of {len(rows)}: {timing.geometric_mean(speedups.values()):.2f} times NumPy's speed")
+    print(
+        f"{timing.geometric_mean(ratios.values()):.2f} times that of hand-written Numba (geometric means); "
+        f"below 0.9: {[n for n, r in ratios.items() if r < 0.9]}"
     )
-    return rows
+    print(f"more than 2 s to compile: {[r['label'] for r in rows if (r['compile']['cold'] or 0) > 2]}")
 
 
 def _places_of_steps(function: Callable[..., object]) -> list[int]:
     return [k for k, name in enumerate(inspect.signature(function).parameters) if name in STEPS]
 
 
-def _cold(name: str, factor: int) -> float | None:
-    """Of a fresh process; None when it fails."""
-    command = [sys.executable, "-m", "bench.programs", "--compile", name, str(factor)]
+def _cold(name: str, size: str, factor: int) -> float | None:
+    """Seconds to compile in a fresh process; None when it fails."""
+    command = [sys.executable, "-m", "bench.programs", "--size", size, "--compile", name, str(factor)]
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "NUMSTAX_CACHE_DIR": cache}
         done = subprocess.run(
@@ -191,11 +185,11 @@ def _cold(name: str, factor: int) -> float | None:
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
-def compile_seconds(name: str, factor: int) -> float:
+def compile_seconds(name: str, size: str, factor: int) -> float:
     """First call less second call, with `factor` times as many time steps."""
     import numstax
 
-    function, given = program(name, "small")
+    function, given = program(name, size)
     arguments = list(given)
     for k in _places_of_steps(function):
         arguments[k] *= factor

@@ -153,6 +153,12 @@ def record(name: str, rows: list[dict[str, object]], **facts: object) -> Path:
     return path
 
 
+def recorded(name: str) -> list[dict]:
+    """The rows of ``results/NAME.json``, if there are."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = [list(header), *map(list, rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(header))]
