@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from numstax.hardware import Gpu, Hardware
 from numstax.ir.index import ZERO, Index, Var, bounds, hint, product, stride_of
-from numstax.ir.loops import Buffer, Kernel, Loop
+from numstax.ir.loops import Buffer, Kernel, Loop, Store
 
 SMALL_WORK = 1 << 16
 """Element operations below which starting a kernel costs more than running it on one core."""
@@ -62,7 +62,8 @@ def enough_tasks(machine: Hardware | Gpu) -> int:
 def serial(outer: Sequence[Var], loops: Sequence[Loop], machine: Hardware | Gpu) -> bool:
     """Would too few cores have work?  A single large reduction is split later; what follows it costs nothing."""
     enough = enough_tasks(machine)
-    if points(outer) >= enough or not any(loop.inner for loop in loops[1:]):
+    pointwise = all(isinstance(effect, Store) for effect in loops[0].effects)
+    if points(outer) >= enough or not any(loop.inner for loop in loops[0 if pointwise else 1 :]):
         return False
     if work(outer, loops) > SMALL_WORK:
         return True

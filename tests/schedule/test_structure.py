@@ -214,6 +214,17 @@ def test_few_rows_stay_parallel() -> None:
     assert len(split(schedule, sixteen).units) > len(schedule.units)
 
 
+def test_one_element_does_not_make_a_pass_serial() -> None:
+    def kicked(x: Array, force: Array) -> Array:
+        y = x * 2 + force
+        y[7, 9] += np.sin(force[0, 0])
+        return y
+
+    schedule = fuse(lower(trace(kicked, tuple(arrays((400, 300), (400, 300))), {}).graph), TWO_CORES)
+    assert all(k.outer for k in schedule.units if isinstance(k, Kernel) and any(loop.inner for loop in k.loops))
+    assert any(isinstance(k, Kernel) and k.outer for k in schedule.units)
+
+
 def test_matrix_product_takes_views_and_its_epilogue_is_in_place() -> None:
     schedule = compiled(lambda a, b, c: np.maximum(a.T @ b[:, ::2] + c, 0), *arrays((32, 48), (32, 80), (40,)))
     product, epilogue = schedule.units
