@@ -2,7 +2,7 @@
 variable of each as the vector; reductions in registers, local arrays in scratch memory.
 
 Scans are serial along the row, in NumPy's order; several rows are interleaved so that one waits for its
-addition while others go on.
+addition while others go on.  So are short reductions, most of whose time is between their loops.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
 from numstax.emit.combine import combine, start
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
+from numstax.emit.text import factor
 from numstax.emit.values import cast
 from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 
+MANY = 768
+"""Elements of a row that are read faster in one stream of memory than in several."""
+
 
 def print_rows(kernel: KernelText, parallel: bool) -> Index:
     """Print a kernel in row form; the number of parallel tasks."""
-    outer, rows = kernel.kernel.outer, _interleaved(kernel)
+    outer, tiling = kernel.kernel.outer, kernel.kernel.tiling
+    rows = 1 if tiling is None else tiling.unroll
     if rows == 1:
         _place_locals(kernel)
         with points(kernel, outer, parallel):
-            *before, final = kernel.kernel.loops
-            for loop in before:
-                _RowLoop([kernel], loop).run()
-            _RowLoop([kernel], final, ahead.next_row(kernel.kernel)).run()
+            _print_row([kernel])
         return task_count(outer)
     *others, last = outer
     groups = Var(f"{last.name}_group", (last.extent + (rows - 1)) // rows)
@@ -41,28 +43,39 @@ def print_rows(kernel: KernelText, parallel: bool) -> Index:
     return task_count(variables)
 
 
-def _interleaved(kernel: KernelText) -> int:
-    """Rows in flight; more than one only where rows share nothing."""
-    tiling, loops = kernel.kernel.tiling, kernel.kernel.loops
-    plain = len(loops) == 1 and kernel.kernel.outer and all(isinstance(e, Scan) for e in loops[0].effects)
-    return tiling.unroll if tiling is not None and plain else 1
+def _print_row(kernels: Sequence[KernelText], short: bool = False) -> None:
+    *before, final = kernels[0].kernel.loops
+    for loop in before:
+        _RowLoop(kernels, loop, short=short).run()
+    _RowLoop(kernels, final, ahead.next_row(kernels[0].kernel), short).run()
 
 
 def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
-    text, (loop,) = kernel.text, kernel.kernel.loops
-    first = text.assign("i", f"{rows}*{kernel.names[groups]}")
-    extent = kernel.index(last.extent)
-    with text.block(f"if {first} + {rows} <= {extent}"):
-        names = [first, *(text.assign("i", f"{first} + {k}") for k in range(1, rows))]
-        _RowLoop([kernel.copy({last: name}) for name in names], loop).run()
+    """Rows that are far apart, side by side: then each of them is followed by the next one in memory.  Long rows with
+    sums go one by one."""
+    text, first, extent = kernel.text, kernel.names[groups], kernel.index(last.extent)
+    scans = any(isinstance(e, Scan) for loop in kernel.kernel.loops for e in loop.effects)
+    lengths = dict.fromkeys(kernel.index(loop.inner[-1].extent) for loop in kernel.kernel.loops if loop.inner)
+    short = "" if scans else " and ".join(f"{factor(n)} < {MANY}" for n in lengths if not n.isdigit())
+    apart = factor(kernel.index(groups.extent))
+    names = [first, *(text.assign("i", f"{first} + {k}*{apart}") for k in range(1, rows))]
+    copies = [kernel.copy({last: name}) for name in names]
+    for copy in copies:
+        _place_locals(copy)
+    with text.block(f"if {names[-1]} < {extent}{short and f' and {short}'}"):
+        _print_row(copies, not scans)
     with text.block("else"):
-        row = text.fresh("i")
-        with text.block(f"for {row} in range({first}, {extent})"):
-            _RowLoop([kernel.copy({last: row})], loop).run()
+        each, row = text.fresh("i"), text.fresh("i")
+        with text.block(f"for {each} in range(rolled({rows}))"):
+            place = f"{first} + {each}*{apart}"
+            text.line(f"{row} = {f'{place} if {short} else {rows}*{first} + {each}' if short else place}")
+            with text.block(f"if {row} < {extent}"):
+                _print_row([copies[0].copy({last: row})])
 
 
 def _place_locals(kernel: KernelText) -> None:
     """Rank 0 is a register; arrays lie in scratch memory, one row's worth."""
+    kernel.places = {**kernel.places}
     for buffer in kernel.kernel.buffers:
         if buffer.kind == "local":
             if buffer.shape:
@@ -84,9 +97,11 @@ class _Copy:
 
 class _RowLoop:
     """One Loop at one outer point, for each of `kernels` (the same kernel at several rows).  `ahead`: what is asked
-    for meanwhile, for each block of elements."""
+    for meanwhile, for each block of elements; `short`: a block is enough."""
 
-    def __init__(self, kernels: Sequence[KernelText], loop: Loop, ahead: Sequence[tuple[str, Index]] = ()) -> None:
+    def __init__(
+        self, kernels: Sequence[KernelText], loop: Loop, ahead: Sequence[tuple[str, Index]] = (), short: bool = False
+    ) -> None:
         self.loop, self.text, self.ahead = loop, kernels[0].text, ahead
         self.copies: list[_Copy] = []
         self.axes: list[Axis] = []
@@ -95,7 +110,7 @@ class _RowLoop:
             copy.reductions = [reduction(kernel, loop, e) for e in loop.effects if isinstance(e, Reduce)]
             copy.carries = [(e, self.text.fresh("c")) for e in loop.effects if isinstance(e, Scan)]
             self.copies.append(copy)
-        self.blocked = any(r.block for c in self.copies for r in c.reductions)
+        self.blocked = any(r.block for c in self.copies for r in c.reductions) and not short
         self._use(self._axes(kernels[0], self.blocked))
 
     def _axes(self, kernel: KernelText, blocked: bool) -> list[Axis]:

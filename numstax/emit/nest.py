@@ -24,8 +24,10 @@ from numstax.ir.overlap import apart
 from numstax.records import record
 from numstax.tiles.cpu import access
 
-LONG = 256
-"""Steps of a loop that the compiler is not to write out one by one."""
+SHORT, MIDDLE, LONG = 12, 96, 1024
+"""Steps of loops.  The compiler writes out those of short bodies step by step: before it looks for vectors where there
+are less than MIDDLE, so that it finds none; and where there are more than LONG, several loops keep values that they
+share in too few registers.  A few steps are better written out."""
 
 
 @record
@@ -42,10 +44,14 @@ class Axis:
     def header(self) -> str:
         first = "" if self.start == "0" and not self.step else f"{self.start}, "
         step = f", {self.step}" if self.step else ""
-        # written out, long loops or loops around others take longer to compile, and values that several of them use
-        # are kept in too few registers
-        written_out = not self.stop.isdigit() or (not self.step and int(self.stop) < LONG)
-        return f"for {self.name} in range({first}{self.stop if written_out else f'rolled({self.stop})'}{step})"
+        return f"for {self.name} in range({first}{f'rolled({self.stop})' if self._is_rolled() else self.stop}{step})"
+
+    def _is_rolled(self) -> bool:
+        """Is the compiler not to know the number of steps?  Where they are around another loop, writing them out only
+        takes longer to compile."""
+        if not self.stop.isdigit():
+            return False
+        return bool(self.step) or SHORT <= int(self.stop) < MIDDLE or int(self.stop) >= LONG
 
 
 @record

@@ -26,6 +26,9 @@ from numstax.ir.ops import ELEMENTWISE
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
 SCAN_ROWS = 3
+LEAST_ROWS = 32
+SHORTEST, LONG_ENOUGH = 12, 96
+_TOGETHER = ("add", "multiply", "maximum", "minimum")
 COSTLY = 20
 """Flops of a function that has many constants."""
 LANES = 16
@@ -65,7 +68,26 @@ def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
     scans = any(isinstance(e, Scan) for loop in kernel.loops for e in loop.effects)
     if score > along_rows or (scans and score == along_rows and score and not _is_long(kernel)):
         return _column(kernel, column, machine)
-    return Tiling(form="scan", unroll=SCAN_ROWS) if scans else Tiling(form="row")
+    return Tiling(form="scan" if scans else "row", unroll=_rows(kernel))
+
+
+def _rows(kernel: Kernel) -> int:
+    """Rows in flight: several where every step of a row waits for the one before, or for short rows with sums."""
+    effects = [effect for loop in kernel.loops for effect in loop.effects]
+    if any(isinstance(e, Scan) for e in effects):
+        return SCAN_ROWS if len(kernel.loops) == 1 and all(isinstance(e, Scan) for e in effects) else 1
+    reductions = [e for e in effects if isinstance(e, Reduce)]
+    plain = all(e.op in _TOGETHER for e in reductions) and not any(isinstance(e, Accumulate) for e in effects)
+    short = all(_is_short(loop.inner[-1].extent) for loop in kernel.loops if loop.inner)
+    if not (reductions and plain and short and hint(kernel.outer[-1].extent) >= LEAST_ROWS):
+        return 1
+    return 4 if len(kernel.loops) == 1 else 2
+
+
+def _is_short(extent: Index) -> bool:
+    """May it be less than what the compiler makes straight code of?"""
+    most = bounds(extent)[1]
+    return most is None or SHORTEST <= most < LONG_ENOUGH
 
 
 def _is_long(kernel: Kernel) -> bool:
