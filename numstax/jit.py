@@ -18,9 +18,8 @@ import types
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from numstax.backends import BACKENDS
 from numstax.errors import (
     ArgumentCountError,
     AxisError,
@@ -41,20 +40,27 @@ from numstax.errors import (
     VerifyError,
 )
 from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
-from numstax.ir.graph import Graph, can_fail
+from numstax.ir.graph import can_fail
 from numstax.knobs import Knobs, from_environ
-from numstax.pipeline import Region, display
-from numstax.places import Place, exchange_of, place_of
+from numstax.later import Later
 from numstax.records import record
 from numstax.requirements import REQUIREMENTS, CannotRunError
 from numstax.runtime.arrays import to_device
-from numstax.runtime.host import Host
 from numstax.runtime.interop import OWN
-from numstax.runtime.launch import Launcher
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket
-from numstax.trace.recorder import contains_traced
-from numstax.trace.tracer import Traced, trace
+
+if TYPE_CHECKING:
+    from numstax import backends, pipeline, places
+    from numstax.ir.graph import Graph
+    from numstax.runtime import host as hosts
+    from numstax.runtime.launch import Launcher
+    from numstax.trace import recorder, tracer
+else:
+    # what a program does without that only decorates functions
+    backends, pipeline, places = Later("numstax.backends"), Later("numstax.pipeline"), Later("numstax.places")
+    hosts = Later("numstax.runtime.host")
+    recorder, tracer = Later("numstax.trace.recorder"), Later("numstax.trace.tracer")
 
 SPECIALISATIONS = 256
 """Artifacts kept for one function.  Further ones are compiled for their call and dropped, until
@@ -74,7 +80,7 @@ class Artifact:
 
     guard: Guard
     enter: Callable[[tuple, dict], Any]
-    region: Region | None = None
+    region: pipeline.Region | None = None
     arguments: str = ""
     source: str = ""
     reason: str = ""
@@ -147,7 +153,7 @@ class Jitted:
 
     def _dispatch(self, args: tuple, kwargs: dict) -> Any:
         """A call that the last artifact does not fit."""
-        if contains_traced(args) or contains_traced(kwargs):
+        if recorder.contains_traced(args) or recorder.contains_traced(kwargs):
             return self.__wrapped__(*args, **kwargs)
         key = self._key(args, kwargs)
         search = self._search.get(key)
@@ -169,7 +175,7 @@ class Jitted:
         """Make an artifact for this call and run it."""
         there = {family.device(array) for family, array in device_arrays((args, kwargs))}
         knobs, host = process()
-        place = place_of(there, self._device, self._backend, knobs, host)
+        place = places.place_of(there, self._device, self._backend, knobs, host)
         guard = Guard(args, kwargs, self._static, bool(self._mode), place.on_gpu)
         try:
             self._check_limits()
@@ -245,12 +251,12 @@ class Jitted:
 
     # --- making an artifact -------------------------------------------------------------------------
 
-    def _compile(self, guard: Guard, mode: str, place: Place) -> Artifact | None:
+    def _compile(self, guard: Guard, mode: str, place: places.Place) -> Artifact | None:
         """None when the sizes are not to be symbols: the function asks for them, and the backend needs numbers."""
-        knobs, backend = process()[0], BACKENDS[place.backend]
+        knobs, backend = process()[0], backends.BACKENDS[place.backend]
         shapes = ShapeEnvironment(mode)
         start = time.perf_counter()
-        traced = trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names, shapes=shapes)
+        traced = tracer.trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names, shapes=shapes)
         seconds = time.perf_counter() - start
         if mode and shapes.was_read and not backend.supports_symbolic_shapes:
             return None
@@ -265,7 +271,8 @@ class Jitted:
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
             guard.require("outside_unchanged()", outside_unchanged=traced.holds)
-        compiled = backend.compile(graph, knobs, place.host, exchange_of(graph, inputs, guard.leaves, guard.families))
+        exchange = places.exchange_of(graph, inputs, guard.leaves, guard.families)
+        compiled = backend.compile(graph, knobs, place.host, exchange)
         self.compile_count += 1
         arguments = ", ".join((*inputs, *graph.sizes))
         run = f"unflatten(call({arguments}))"
@@ -288,7 +295,7 @@ class Jitted:
             parts = ", ".join(f"{name} {s * 1e3:.1f}" for name, s in (*steps, ("machine code", total - known)))
             _log(f"compiled {self.__name__} in {total * 1e3:.1f} ms: {parts}")
         if "source" in knobs.log:
-            _log(f"{display(artifact.region.emitted)}\n{artifact.source}")
+            _log(f"{pipeline.display(artifact.region.emitted)}\n{artifact.source}")
 
     def _log_recompile(self, key: object, args: tuple, kwargs: dict) -> None:
         if self._table and "recompiles" in process()[0].log:
@@ -341,10 +348,10 @@ def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @functools.cache
-def process() -> tuple[Knobs, Host]:
+def process() -> tuple[Knobs, hosts.Host]:
     """The settings of this process, read on first use, and what its compiled calls share."""
     knobs = from_environ()
-    return knobs, Host(knobs)
+    return knobs, hosts.Host(knobs)
 
 
 def set_num_threads(n: int) -> None:
@@ -359,7 +366,7 @@ def get_num_threads() -> int:
     return process()[1].workers.limit
 
 
-def _inputs(traced: Traced, guard: Guard, place: Place) -> list[str]:
+def _inputs(traced: tracer.Traced, guard: Guard, place: places.Place) -> list[str]:
     """The inputs of the graph as expressions: leaves of the arguments, constants, and captured arrays read anew."""
     leaves = iter(guard.leaves)
     inputs = []
@@ -383,9 +390,9 @@ def describe(artifact: Artifact) -> str:
     parts = [str(artifact)]
     region = artifact.region
     if region is not None:
-        parts += [f"graph:\n{display(region.graph)}"]
+        parts += [f"graph:\n{pipeline.display(region.graph)}"]
         if region.schedule is not None:
-            parts += [f"kernels:\n{display(region.schedule)}", f"source:\n{display(region.emitted)}"]
+            parts += [f"kernels:\n{pipeline.display(region.schedule)}", f"source:\n{pipeline.display(region.emitted)}"]
             parts += [f"wrapper:\n{artifact.source}"]
     return "\n\n".join(parts)
 
@@ -480,4 +487,4 @@ def make_graph(
         raise ValueError(f"tracing_mode must be 'real' or 'symbolic', got {tracing_mode!r}")
     shapes = ShapeEnvironment(tracing_mode if tracing_mode == "symbolic" else "")
     guard = Guard(tuple(args), kwargs or {}, frozenset(), bool(shapes.mode))
-    return trace(function, *guard.given(), shapes=shapes).graph
+    return tracer.trace(function, *guard.given(), shapes=shapes).graph

@@ -91,7 +91,7 @@ def test_sizes_known_at_run_time() -> None:
         effect = Reduce("add", b.load(x, as_index(i) * columns + j), "s", as_index(i), F4)
         return schedule(kernel("red_add", [i], [loop([j], b, effect)], [x, s]))
 
-    (emitted,) = emit(tile(scale_rows(n, 30)), 0)
+    (emitted,) = emit(tile(scale_rows(n, 300)), 0)
     assert isinstance(emitted, Emitted)
     program = emitted.program
     assert emitted.args[-1] == "s0"
@@ -102,7 +102,7 @@ def test_sizes_known_at_run_time() -> None:
         tasks=program.tasks.replace(size, "77"),
         work=program.work.replace(size, "77"),
     )
-    x, s = normal((77, 30)), np.zeros(77, F4)
+    x, s = normal((77, 300)), np.zeros(77, F4)
     call(replace(emitted, program=bound), {"x": x, "s": s, "s0": np.int64(77)}, 2)
     np.testing.assert_allclose(s, x.sum(1), rtol=1e-4, atol=1e-5)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import numstax
+from numstax import backends
 from numstax import jit as decorate
 from numstax.errors import (
     ArgumentCountError,
@@ -22,6 +23,7 @@ from numstax.errors import (
     ShapeError,
     SpecialisationLimitError,
 )
+from numstax.runtime.host import Host
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -46,7 +48,7 @@ def jit_module(monkeypatch):
 
 def _process():
     knobs = numstax.knobs.from_environ()
-    return knobs, sys.modules["numstax.jit"].Host(knobs)
+    return knobs, Host(knobs)
 
 
 # --- forms ------------------------------------------------------------------------------------------
@@ -211,7 +213,8 @@ def test_failures_inside_never_change_an_answer(monkeypatch, broken):
     def fail(*args, **kwargs):
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr(sys.modules["numstax.jit" if broken == "trace" else "numstax.backends"], broken, fail)
+    place = sys.modules["numstax.jit"].tracer if broken == "trace" else backends
+    monkeypatch.setattr(place, broken, fail)
     compiled = decorate(scaled)
     with pytest.warns(NumstaxWarning, match="a bug of ours"):
         np.testing.assert_array_equal(compiled(X), 2 * X)
