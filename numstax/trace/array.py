@@ -9,7 +9,7 @@ immutable, as those are.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,11 @@ class Storage:
     born: int = 0
     copies: tuple[tuple[Storage, Node], ...] = ()
 
+    def stand_for(self, sources: Iterable[Storage], what: str) -> None:
+        """Be a copy of parts of the sources, where NumPy would show the sources themselves."""
+        self.copies = tuple((source, source.node) for source in sources)
+        self.fixed = what if self.copies else self.fixed
+
 
 Method = Callable[..., Any]
 
@@ -78,7 +83,7 @@ def _unary(op: str) -> Method:
 
 class TracedArray:
     __array_priority__ = 1000.0
-    __slots__ = ("_read", "dtype", "is_scalar", "recorder", "sizes", "storage", "strides_in_elements", "views", "weak")
+    __slots__ = ("_dtype", "_read", "is_scalar", "recorder", "sizes", "storage", "strides_in_elements", "views", "weak")
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class TracedArray:
     ) -> None:
         self.recorder, self.storage, self.views = recorder, storage, views
         self.sizes: Shape = node.shape
-        self.dtype = node.dtype
+        self._dtype = node.dtype
         self.strides_in_elements = strides
         self.is_scalar, self.weak = is_scalar, weak
         self._read = (storage.node, node)
@@ -145,6 +150,14 @@ class TracedArray:
         if self.weak is not None:
             return self.weak
         return self.dtype.type if self.is_scalar else np.ndarray
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        raise SideEffectError("the dtype of an array is changed", user_origin(), "use a.view(dtype)")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import DataDependentError, TraceError, UnsupportedOperationError
-from numstax.ir.graph import Arg, Literal, Node
+from numstax.ir.graph import Arg, Literal
 from numstax.ir.index import Index, evaluate
 from numstax.ir.values import map_tree
 from numstax.trace import host
@@ -61,21 +61,31 @@ def call(
     """Call `function` on example values now, and record the call.  `path` is its dotted name, if it has one;
     `shapes` says what shapes the results have where those of this call would not do."""
     name = path or name_of(function)
-    arrays: list[Node] = []
-    args_tree = tuple(_freeze(rec, a, arrays) for a in args)
-    kwargs_tree = tuple((k, _freeze(rec, v, arrays)) for k, v in sorted(kwargs.items()))
+    handles: list[TracedArray] = []
+    args_tree = tuple(_freeze(rec, a, handles) for a in args)
+    kwargs_tree = tuple((k, _freeze(rec, v, handles)) for k, v in sorted(kwargs.items()))
+    arrays = [x.node for x in handles]
 
-    def run(exact: bool) -> Any:
+    def run(exact: bool) -> tuple[Any, list[Any]]:
+        """The result, and the arrays that the function was given."""
         examples = [rec.example(n, exact) for n in arrays]
+        copies = [x.copy() if x.ndim else x[()] for x in examples]
         with np.errstate(all="ignore"):
-            given, words = (_thaw(tree, examples, rec.shapes.values) for tree in (args_tree, kwargs_tree))
-            return function(*given, **dict(words))
+            given, words = (_thaw(tree, copies, rec.shapes.values) for tree in (args_tree, kwargs_tree))
+            result = function(*given, **dict(words))
+        if any(x.tobytes() != copy.tobytes() for x, copy in zip(examples, copies, strict=True)):
+            raise UnsupportedOperationError(
+                f"{name} changes an array that it is given", user_origin(), "call it outside the compiled function"
+            )
+        return result, copies
 
     try:
         try:
-            result = run(exact=False)
+            result, copies = run(exact=False)
+        except UnsupportedOperationError:
+            raise
         except Exception:
-            result = run(exact=True)  # what a loop starts from may be wrong for the function
+            result, copies = run(exact=True)  # what a loop starts from may be wrong for the function
     except Exception as error:
         error.add_note(f"  at {user_origin()}, in {name}")
         rec.library_error = error
@@ -110,11 +120,16 @@ def call(
         made = [rec.nodes.make("result", (node,), shape, dtype, k=k) for k, (shape, dtype) in enumerate(results)]
         if counts:
             rec.binders.append(made[0])
-        handles = [
+        taken = [
             rec.fresh(n, not isinstance(part, np.ndarray), type(part) if type(part) in _NUMBERS else None)
             for n, part in zip(made, found, strict=True)
         ]
-    remaining = iter(handles)
+    for x, part in zip(taken, parts, strict=True):
+        given = zip(handles, copies, strict=True)
+        shared = [h.storage for h, copy in given if not h.is_scalar and np.may_share_memory(copy, part)]
+        if not x.is_scalar:
+            x.storage.stand_for(shared, f"a part of an array that {name} gives")
+    remaining = iter(taken)
     return map_tree(result, lambda part: next(remaining))
 
 
@@ -125,10 +140,10 @@ def _dotted(function: Callable[..., Any], name: str) -> Hashable:
     return name if found is function else function
 
 
-def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
+def _freeze(rec: Recorder, value: object, arrays: list[TracedArray]) -> Hashable:
     """The argument as hashable data, `Arg(k)` in place of arrays."""
     if isinstance(value, np.ndarray | TracedArray):
-        arrays.append(rec.lift(value).node)
+        arrays.append(rec.lift(value))
         return Arg(len(arrays) - 1)
     if isinstance(value, list | tuple):
         return tuple(_freeze(rec, item, arrays) for item in value)
@@ -151,10 +166,9 @@ def _freeze(rec: Recorder, value: object, arrays: list[Node]) -> Hashable:
     return value
 
 
-def _thaw(tree: object, examples: Sequence[np.ndarray], sizes: Mapping[str, int]) -> Any:
+def _thaw(tree: object, examples: Sequence[Any], sizes: Mapping[str, int]) -> Any:
     if isinstance(tree, Arg):
-        value = examples[tree.k]
-        return value.copy() if value.ndim else value[()]
+        return examples[tree.k]
     if isinstance(tree, tuple):
         return tuple(_thaw(item, examples, sizes) for item in tree)
     if isinstance(tree, Index):

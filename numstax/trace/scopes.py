@@ -270,9 +270,7 @@ def is_seen(storage: Storage, names: tuple[str, ...]) -> bool:
 
 def be_copy(storage: Storage, sources: Iterable[Storage], name: str) -> None:
     """The memory stands for a part of the sources: it cannot be written, nor read when they have been."""
-    copies = tuple((source, source.node) for source in sources)
-    if copies:
-        storage.copies, storage.fixed = copies, f"{name!r}, a view that a loop or branch made,"
+    storage.stand_for(sources, f"{name!r}, a view that a loop or branch made,")
 
 
 def refuse(message: str, remedy: str = "") -> CannotCaptureError:

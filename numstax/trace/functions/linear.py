@@ -228,6 +228,8 @@ def matrix_power(rec: Recorder, a: Any, n: Any) -> TracedArray:
     x = rec.lift(a)
     if not isinstance(n, int) or n < 1:
         return extern.call(rec, np.linalg.matrix_power, (x, n), {})
+    if n == 1:
+        return x
     result, square, left = None, x, n
     while left:
         if left & 1:

@@ -11,9 +11,9 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from numstax import dtypes
 from numstax.errors import ShapeError, UnsupportedOperationError
-from numstax.ir.index import ONE, product
+from numstax.ir.index import ONE, hint, product
 from numstax.trace.array import TracedArray
-from numstax.trace.layout import is_contiguous, reshape_strides
+from numstax.trace.layout import is_contiguous, ordered, reshape_strides
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements
 from numstax.trace.sizes import (
@@ -75,7 +75,14 @@ def reshape(rec: Recorder, a: Any, shape: Any, order: str = "C", *, copy: bool |
 @implements(np.ravel)
 def ravel(rec: Recorder, a: Any, order: str = "C") -> TracedArray:
     x = rec.lift(a)
-    if order == "F":
+    if order in ("A", "K") and x.ndim > 1:
+        kept = ordered(rec.shapes, x.sizes, x.strides_in_elements, order)
+        if kept is None:
+            raise UnsupportedOperationError(
+                f"ravel(order={order!r}) of an array whose layout is not known while tracing", user_origin()
+            )
+        x = x.transpose(sorted(range(x.ndim), key=lambda axis: -hint(rec.shapes.resolve(kept[axis]))))
+    elif order == "F":
         x = x.transpose()
     strides = x.strides_in_elements
     if strides is not None and not is_contiguous(x.sizes, strides):
@@ -239,7 +246,7 @@ def strided(
             "use numpy.lib.stride_tricks.sliding_window_view",
         )  # fmt: skip
     result = rec.fresh(array.reshape(-1)[rec.lift(places // array.itemsize)].node)
-    result.storage.fixed = "a view made by as_strided"
+    result.storage.stand_for([array.storage], "a view made by as_strided")
     return result
 
 
