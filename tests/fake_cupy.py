@@ -97,6 +97,7 @@ def module(*functions: str) -> ModuleType:
         ExternalStream=_external,
         UnownedMemory=Memory,
         MemoryPointer=MemoryPointer,
+        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
         get_current_stream=lambda number: SimpleNamespace(ptr=_streams[-1]),
     )
     return cupy

@@ -17,32 +17,27 @@ from numstax.errors import CompileError
 from numstax.program import Instruction, Program
 from numstax.runtime.cubin import Cubin
 
-ALONE = 2
+ALONE = 8
 """Programs that this process compiles sooner than a helper would have started."""
 
 
 def compile_together(programs: Sequence[Program]) -> list[Cubin]:
     """Raises CompileError."""
-    if not programs:
-        return []
-    helpers = min(len(programs) - ALONE, (os.cpu_count() or 1) - 1)
-    if helpers < 1:
+    others = programs[ALONE:]
+    helpers = min(len(others), (os.cpu_count() or 1) - 1)
+    if not helpers:
         return compile_here(programs)
-    # round robin: neighbours are often alike, and cost about the same
-    shares = [programs[k :: helpers + 1] for k in range(helpers + 1)]
-    running = [_start(share) for share in shares[1:]]
+    running = [_start(others[k::helpers]) for k in range(helpers)]
     try:
-        done = [compile_here(shares[0]), *map(_finish, running)]
+        here = compile_here(programs[:ALONE])
+        there = list(map(_finish, running))
     finally:
         for process in running:
             process.kill()
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
-    found: list[Cubin] = []
-    for k in range(len(programs)):
-        found.append(done[k % (helpers + 1)][k // (helpers + 1)])
-    return found
+    return here + [there[k % helpers][k // helpers] for k in range(len(others))]
 
 
 def compile_here(programs: Sequence[Program]) -> list[Cubin]:

@@ -7,6 +7,7 @@ stream that waits for all others.  The device's primary context is used, which C
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
 import threading
@@ -48,6 +49,7 @@ class AnyDevice(Protocol):
     number: int
     align: int
     address: Callable[[np.ndarray], int]
+    active: set[int]
 
     def activate(self) -> None: ...
     def root(self, nbytes: int) -> np.ndarray: ...
@@ -78,27 +80,37 @@ class Device:
         if self.gpu.capability < OLDEST:
             have, need = (".".join(map(str, c)) for c in (self.gpu.capability, OLDEST))
             raise DeviceError(f"{self.gpu.name} has compute capability {have}; {need} or newer is needed")
-        self._context = self._ask(api.cuDevicePrimaryCtxRetain(self._handle))
         self._single = count == 1
-        self._activated: set[int] = set()
+        self._context: Any = None
+        self._lock = threading.Lock()
+        self.active: set[int] = set()
+        """Threads that need not choose this device before they work with it."""
 
     def _ask(self, returned: tuple) -> Any:
         return checked(self.api, returned)
 
     def activate(self) -> None:
         """Let this thread work with the device."""
-        # the driver is asked every time only where others may have chosen another device since
+        # where there are several devices, others may have chosen another one since
         thread = get_ident()
-        if not (self._single and thread in self._activated):
+        if thread not in self.active:
+            with self._lock:
+                if self._context is None:
+                    self._context = self._ask(self.api.cuDevicePrimaryCtxRetain(self._handle))
             self._ask(self.api.cuCtxSetCurrent(self._context))
-            self._activated.add(thread)
+            if self._single:
+                self.active.add(thread)
+
+    def _try_to_activate(self) -> None:
+        with contextlib.suppress(DeviceError):  # whoever needs it tries again
+            self.activate()
 
     # --- memory ---------------------------------------------------------------------------------------
 
     def root(self, nbytes: int) -> np.ndarray:
         """New memory, freed when the last array that uses it is gone.  Raises DeviceMemoryError."""
         self.activate()
-        address = int(self._ask(self.api.cuMemAlloc(nbytes)))
+        address = int(self._ask(self.api.cuMemAlloc(max(nbytes, 1))))
         held: Any = (ctypes.c_char * nbytes).from_address(address)
         weakref.finalize(held, self._free, address).atexit = False
         return np.frombuffer(held, np.uint8)
@@ -163,11 +175,16 @@ class Device:
 
     def load(self, programs: Sequence[Program], cache: DiskCache[Cubin], counts: Counts) -> list[Loaded]:
         """Programs ready to run, from the disk or compiled.  Raises CompileError."""
-        self.activate()
         keys = list(map(cache.key, programs))
         codes = [cache.read(p, key) for p, key in zip(programs, keys, strict=True)]
         missing = [p for p, code in zip(programs, codes, strict=True) if code is None]
-        compiled = iter(compile_together(missing))
+        if missing:
+            # making a context takes 0.3 s, as does importing the compiler
+            opening = threading.Thread(target=self._try_to_activate)
+            opening.start()
+            compiled = iter(compile_together(missing))
+            opening.join()
+        self.activate()
         counts.compiled += len(missing)
         counts.read += len(programs) - len(missing)
         loaded = []

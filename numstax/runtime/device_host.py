@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,18 @@ COUNTERS = 1 << 16
 Stream = int
 
 
-@record
-class Queue:
-    """One stream: `empty` makes arrays of its pool; `counters` are zero between programs."""
+class Pools(dict[Stream, Callable[..., np.ndarray]]):
+    """For each stream what makes arrays of its pool."""
 
-    stream: Stream
-    pool: Pool
-    empty: Callable[..., np.ndarray]
-    counters: list[np.ndarray]
+    def __init__(self, make: Callable[[], Pool]) -> None:
+        super().__init__()
+        self._make = make
+        self.all: list[Pool] = []
+
+    def __missing__(self, stream: Stream) -> Callable[..., np.ndarray]:
+        pool = self._make()
+        self.all.append(pool)
+        return self.setdefault(stream, pool.empty)
 
 
 class DeviceHost:
@@ -52,11 +57,13 @@ class DeviceHost:
         self.cache: DiskCache[Cubin] = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key(), Cubin)
         self.counts = Counts()
         self._loaded: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()
-        self.queues: dict[Stream, Queue] = {}
+        # all of the memory: what is kept is given back when it is short
+        self.pools = Pools(lambda: Pool(device.memory_info()[1], self._root, 0, True))
+        self._counters: dict[Stream, np.ndarray] = {}
         self._lock = threading.RLock()
 
     def serving(self, exchange: Exchange, plan: Plan) -> Serving:
-        return Serving(self, exchange, DeviceStyle(plan, exchange, self.device.function))
+        return Serving(self, exchange, DeviceStyle(plan, exchange, self.device.function, self.device.number))
 
     # --- programs -------------------------------------------------------------------------------------
 
@@ -75,21 +82,12 @@ class DeviceHost:
 
     # --- memory ---------------------------------------------------------------------------------------
 
-    def queue(self, stream: Stream) -> Queue:
-        with self._lock:
-            found = self.queues.get(stream)
-            if found is None:
-                # all of it: what is kept is given back when memory is short
-                pool = Pool(self.device.memory_info()[1], self._root, 0)
-                found = self.queues[stream] = Queue(stream, pool, pool.empty, [])
-            return found
-
     def _root(self, nbytes: int) -> np.ndarray:
         try:
             return self.device.root(nbytes)
         except DeviceMemoryError:
-            for queue in list(self.queues.values()):
-                queue.pool.trim()
+            for pool in self.pools.all:
+                pool.trim()
         try:
             return self.device.root(nbytes)
         except DeviceMemoryError as error:
@@ -97,7 +95,7 @@ class DeviceHost:
 
     def _shortage(self, nbytes: int) -> str:
         free, total = self.device.memory_info()
-        live = sorted((n for q in self.queues.values() for n in q.pool.live()), reverse=True)
+        live = sorted((n for pool in self.pools.all for n in pool.live()), reverse=True)
         largest = ", ".join(f"{n / 1e9:.2f}" for n in live[:5])
         return (
             f"{self.device.gpu.name} has no room for {nbytes / 1e9:.2f} GB: {free / 1e9:.2f} of {total / 1e9:.2f} GB "
@@ -107,11 +105,11 @@ class DeviceHost:
 
     def counting(self, stream: Stream, count: int) -> int:
         """The address of so many uint32 that are zero."""
-        counters = self.queue(stream).counters
-        if not counters or counters[0].size < count:
-            fresh = self.queue(stream).pool.empty((max(count, COUNTERS),), np.dtype(np.uint32))
-            counters[:] = [self.cleared(fresh, stream)]
-        return self.device.address(counters[0])
+        counters = self._counters.get(stream)
+        if counters is None or counters.size < count:
+            fresh = self.pools[stream]((max(count, COUNTERS),), np.dtype(np.uint32))
+            counters = self._counters[stream] = self.cleared(fresh, stream)
+        return self.device.address(counters)
 
     def cleared(self, array: np.ndarray, stream: Stream) -> np.ndarray:
         self.device.clear(array, stream)
@@ -155,7 +153,7 @@ class DeviceHost:
         def taken(leaf: Any) -> Any:
             if not isinstance(leaf, np.ndarray | np.generic):
                 return leaf
-            return self.upload(np.asarray(leaf), stream, self.queue(stream).empty)
+            return self.upload(np.asarray(leaf), stream, self.pools[stream])
 
         words = {key: map_tree(value, given) for key, value in kwargs.items() if key != "out"}
         result = map_tree(function(*map_tree(args, given), **words), taken)
@@ -199,20 +197,15 @@ class Serving:
         host, results = self.host, self.exchange.results
         families = [f for name, f in self.exchange.arguments if name not in self.exchange.constants]
         device = host.device
-        ours = next((f for f in families if f is not None), None)
-        activate, queues = device.activate, host.queues
-        stream_of = None if ours is None else ours.stream
-
-        def enter(array: Any = None) -> tuple[Stream, Callable[..., np.ndarray]]:
-            activate()
-            stream = device.stream() if stream_of is None else stream_of(array, device)
-            return stream, (queues.get(stream) or host.queue(stream)).empty
 
         def give(layout: np.ndarray, stream: Stream) -> Any:
             return to_host(device, layout, stream) if results is None else results.give(layout, device, stream)
 
         names: dict[str, object] = {
-            "enter": enter,
+            "activate": device.activate,
+            "active": device.active,
+            "thread": get_ident,
+            "pools": host.pools,
             "give": give,
             "seen": seen,
             "extent": extent,
@@ -223,8 +216,10 @@ class Serving:
             **{name: loaded.run for name, loaded in host.programs(plan.programs).items()},
         }
         if results is not None and results.empty is not None:
-            empty = results.empty
-            names["fresh"] = lambda shape, dtype: empty(shape, dtype, device)
+            names["fresh"] = results.empty(device)
+        for family in families:
+            if family is not None:
+                names |= family.names()
         return names
 
 

@@ -65,7 +65,7 @@ class _Replaying:
     @property
     def style(self) -> Style:
         given = self.serving.style
-        return _ReplayStyle(given.plan, given.exchange, given.library, recording=self.replay.recording)
+        return _ReplayStyle(given.plan, given.exchange, given.library, given.number, recording=self.replay.recording)
 
     def namespace(self, plan: Plan) -> dict[str, object]:
         return {**self.serving.namespace(plan), "replay": self.replay, "directly": self.direct}
@@ -130,10 +130,10 @@ class _Stream:
 
     @classmethod
     def on(cls, host: DeviceHost, device: Device, recording: Recording, stream: int) -> _Stream:
-        pool = host.queue(stream).pool
-        memory = [pool.empty((n,), np.dtype(np.uint8)) for n in recording.blocks]
+        empty = host.pools[stream]
+        memory = [empty((n,), np.dtype(np.uint8)) for n in recording.blocks]
         counters = np.dtype(np.uint32)
-        memory.append(host.cleared(pool.empty((max(recording.counters, 1),), counters), stream))
+        memory.append(host.cleared(empty((max(recording.counters, 1),), counters), stream))
         return cls(device.api, stream, recording, memory)
 
     def run(self, values: Values) -> None:

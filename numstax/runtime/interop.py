@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,9 @@ class Family:
     kind, layout : an array -> what tells it from arrays that need other code, and from those of other shapes.
     address : an expression for the address of an array ``{}``; '' where only `seen` tells.
     give : memory, its device, the stream it is made on -> an array of the library.
-    empty : shape, dtype, device -> a new array of the library, None where `give` of our own memory is as good.
-    stream : an array, its device -> the caller's current stream.
+    empty : device -> (shape, dtype -> a new array of the library); None where `give` of our own memory is as good.
+    stream : an expression for the caller's current stream, with an array ``{}``, ``{number}``, that of its device, and
+        what `names` gives.
     """
 
     name: str
@@ -45,9 +46,10 @@ class Family:
     kind: Callable[[Any], tuple[Test, ...]]
     layout: Callable[[Any], tuple[Test, ...]]
     give: Callable[[np.ndarray, AnyDevice, int], Any]
-    stream: Callable[[Any, AnyDevice], int]
+    stream: str
+    names: Callable[[], dict[str, object]] = dict
     address: str = ""
-    empty: Callable[[tuple[int, ...], np.dtype, AnyDevice], Any] | None = None
+    empty: Callable[[AnyDevice], Callable[[tuple[int, ...], np.dtype], Any]] | None = None
     writeable: bool = True
 
 
@@ -86,7 +88,7 @@ OWN = Family(
     kind=lambda array: (("{}.layout.dtype", "is", array.dtype), ("{}.device", "is", array.device)),
     layout=lambda array: (("{}.layout.shape", "==", array.shape), ("{}.layout.strides", "==", array.strides)),
     give=DeviceArray,
-    stream=lambda array, _: array.stream,
+    stream="{}.stream",
     address="address({}.layout)",
 )
 
@@ -128,25 +130,30 @@ def _torch_give(layout: np.ndarray, device: AnyDevice, stream: int) -> Any:
     return sys.modules["torch"].from_dlpack(DeviceArray(layout, device, stream))
 
 
-def _torch_empty(shape: tuple[int, ...], dtype: np.dtype, device: AnyDevice) -> Any:
-    return sys.modules["torch"].empty(shape, dtype=_to_torch()[dtype], device=_torch_device(device.number))
+def _torch_empty(device: AnyDevice) -> Callable[[tuple[int, ...], np.dtype], Any]:
+    torch, kinds = sys.modules["torch"], _to_torch()
+    # what torch's own compiled code calls; it takes the current device
+    strided = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None) if torch.cuda.device_count() == 1 else None
+    if strided is not None:
+        return lambda shape, dtype: strided(shape, _contiguous(shape), kinds[dtype])
+    there = torch.device("cuda", device.number)
+    return lambda shape, dtype: torch.empty(shape, dtype=kinds[dtype], device=there)
 
 
-@cache
-def _torch_device(number: int) -> Any:
-    return sys.modules["torch"].device("cuda", number)
+@lru_cache(maxsize=1 << 12)
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements, as torch gives them."""
+    strides = [1]
+    for n in reversed(shape[1:]):
+        strides.append(strides[-1] * max(n, 1))
+    return tuple(reversed(strides)) if shape else ()
 
 
-def _torch_stream(tensor: Any, device: AnyDevice) -> int:
-    return _raw_stream()(device.number)
-
-
-@cache
-def _raw_stream() -> Callable[[int], int]:
+def _torch_names() -> dict[str, object]:
     torch = sys.modules["torch"]
     # what torch's own compiled code asks; the public function takes ten times as long
     found = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return found or (lambda number: torch.cuda.current_stream(number).cuda_stream)
+    return {"torch_stream": found or (lambda number: torch.cuda.current_stream(number).cuda_stream)}
 
 
 TORCH = Family(
@@ -156,7 +163,8 @@ TORCH = Family(
     kind=_torch_kind,
     layout=lambda tensor: (("{}.shape", "==", tuple(tensor.shape)), ("{}.stride()", "==", tensor.stride())),
     give=_torch_give,
-    stream=_torch_stream,
+    stream="torch_stream({number})",
+    names=_torch_names,
     address="{}.data_ptr()",
     empty=_torch_empty,
 )
@@ -177,10 +185,16 @@ def _cupy_kind(array: Any) -> tuple[Test, ...]:
     return ("{}.dtype", "==", array.dtype), ("{}.data.device_id", "==", array.data.device_id)
 
 
-def _cupy_empty(shape: tuple[int, ...], dtype: np.dtype, device: AnyDevice) -> Any:
+def _cupy_empty(device: AnyDevice) -> Callable[[tuple[int, ...], np.dtype], Any]:
     cupy = sys.modules["cupy"]
-    with cupy.cuda.Device(device.number):
-        return cupy.empty(shape, dtype)
+    if cupy.cuda.runtime.getDeviceCount() == 1:
+        return cupy.empty  # type: ignore[no-any-return]
+
+    def empty(shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        with cupy.cuda.Device(device.number):
+            return cupy.empty(shape, dtype)
+
+    return empty
 
 
 CUPY = Family(
@@ -190,7 +204,8 @@ CUPY = Family(
     kind=_cupy_kind,
     layout=lambda array: (("{}.shape", "==", array.shape), ("{}.strides", "==", array.strides)),
     give=lambda layout, on, _: cupy_view(layout, on.number),
-    stream=lambda _, on: sys.modules["cupy"].cuda.get_current_stream(on.number).ptr,
+    stream="cupy_stream({number}).ptr",
+    names=lambda: {"cupy_stream": sys.modules["cupy"].cuda.get_current_stream},
     address="{}.data.ptr",
     empty=_cupy_empty,
 )
@@ -230,7 +245,7 @@ INTERFACE = Family(
     kind=_seen_kind,
     layout=_seen_layout,
     give=DeviceArray,
-    stream=lambda array, on: on.stream(),
+    stream="0",
 )
 
 
@@ -250,6 +265,6 @@ def _foreign(namespace: Any) -> Family:
         kind=_seen_kind,
         layout=_seen_layout,
         give=give,
-        stream=lambda array, on: on.stream(),
+        stream="0",
         writeable=False,
     )

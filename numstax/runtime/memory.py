@@ -94,10 +94,17 @@ def host_root(nbytes: int) -> np.ndarray:
 
 class Pool:
     """Reusable memory; safe under threads.  It keeps at most `capacity` bytes alive by itself.  `make_root` gives so
-    many bytes; arrays of fewer than `small` bytes are none of the pool's."""
+    many bytes, `aligned` if they begin at a page or what is as good; arrays of fewer than `small` bytes are none of the
+    pool's."""
 
-    def __init__(self, capacity: int, make_root: Callable[[int], np.ndarray] = host_root, small: int = SMALL) -> None:
-        self.capacity, self.make_root, self.small = capacity, make_root, small
+    def __init__(
+        self,
+        capacity: int,
+        make_root: Callable[[int], np.ndarray] = host_root,
+        small: int = SMALL,
+        aligned: bool = False,
+    ) -> None:
+        self.capacity, self.make_root, self.small, self.aligned = capacity, make_root, small, aligned
         self.kept = 0
         self._roots: dict[int, deque[np.ndarray]] = {}
         """Roots by size class; the class used longest ago comes first, the one used last is `_last`."""
@@ -110,8 +117,11 @@ class Pool:
         if nbytes < self.small:
             return np.empty(shape, dtype)
         with self._lock:
-            root = self._root(size_class(nbytes))
-        return np.ndarray(shape, dtype, root, -address_of(root) % PAGE)
+            kind = size_class(nbytes)
+            root = _first(self._roots[kind], _UNSHARED_FIRST) if kind == self._last else None
+            if root is None:
+                root = self._root(kind)
+        return np.ndarray(shape, dtype, root, 0 if self.aligned else -address_of(root) % PAGE)
 
     def _root(self, nbytes: int) -> np.ndarray:
         if nbytes != self._last:
@@ -123,7 +133,7 @@ class Pool:
         if root is not None:
             return root
         roots.rotate(-_LOOKS)
-        root = self.make_root(nbytes + PAGE)
+        root = self.make_root(nbytes if self.aligned else nbytes + PAGE)
         if root.nbytes <= self.capacity:
             self._make_room(root.nbytes)
             roots.append(root)

@@ -131,7 +131,7 @@ class _Tape:
     counters: int = 0
 
     def __post_init__(self) -> None:
-        self.pool = Pool(1 << 62, self._root, 0)
+        self.pool = Pool(1 << 62, self._root, 0, True)
         arrays = [(a.name, _NOTED) for a in self.plan.arguments if a.kind == "array"]
         self.style: Style = _TapeStyle(self.plan, Exchange(tuple(arrays), _NOTED), _no_library)
 
@@ -152,7 +152,7 @@ class _Tape:
 
     def namespace(self, plan: Plan) -> dict[str, object]:
         return {
-            "enter": lambda: (0, self.pool.empty),
+            "pooled": self.pool.empty,
             "kept": self._kept,
             "seen": lambda array: array,
             "copyto": self._copy,
@@ -258,7 +258,7 @@ class _TapeStyle(DeviceStyle):
         return set()
 
     def begin(self, writer: Writer) -> Iterator[str]:
-        yield "stream, pooled = enter()"
+        yield "stream = 0"
 
     def memory(self, writer: Writer, arguments: Any) -> Iterator[str]:
         yield from (f"{a.name}_at = address({a.name})" for a in arguments)
@@ -328,5 +328,5 @@ _NOTED = Family(
     kind=lambda _: (),
     layout=lambda _: (),
     give=lambda layout, device, stream: layout,
-    stream=lambda array, on: 0,
+    stream="0",
 )

@@ -38,13 +38,14 @@ class SimulatedDevice:
 
     def __init__(self, gpu: Gpu = GPUS["H200"]) -> None:
         self.gpu = gpu
+        self.active: set[int] = set()
         self.address: Callable[[np.ndarray], int] = pointed
 
     def activate(self) -> None:
         """Nothing has to be chosen."""
 
     def root(self, nbytes: int) -> np.ndarray:
-        return np.empty(nbytes, np.uint8)
+        return np.empty(max(nbytes, 1), np.uint8)
 
     def memory_info(self) -> tuple[int, int]:
         return MEMORY, MEMORY

@@ -43,6 +43,8 @@ class DeviceStyle(Style):
     plan: Plan
     exchange: Exchange
     library: Callable[[str], Callable[..., Any]]
+    number: int = 0
+    """Of the device."""
     reports: list[tuple[int, tuple[Checked, ...]]] = field(default_factory=list)
     """Programs that may report an index out of bounds, with the row of the status where they do, not checked yet."""
     rows: int = 0
@@ -67,7 +69,12 @@ class DeviceStyle(Style):
 
     def begin(self, writer: Writer) -> Iterator[str]:
         there = [n for n in self.arrays if self.exchange.family(n) is not None and n not in self.exchange.constants]
-        yield f"stream, pooled = enter({', '.join(there[:1])})"
+        yield "if thread() not in active:"
+        yield "    activate()"
+        first = self.exchange.family(there[0]) if there else None
+        spelled_stream = "0" if first is None else first.stream.format(there[0], number=self.number)
+        yield f"stream = {spelled_stream}"
+        yield "pooled = pools[stream]"
         for name in there[1:]:
             if self.exchange.family(name) is OWN:
                 yield f"if {name}.stream != stream:"

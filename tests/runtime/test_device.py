@@ -193,15 +193,15 @@ def test_memory_is_given_back(api):
     host = DeviceHost(Knobs(cache=False), device_module.device(0))
     run(host, plan(), np.zeros(300, np.float32))
     assert api.memory
-    host.queue(0).pool.trim()
+    host.pools.all[0].trim()
     gc.collect()
     assert not api.memory
 
 
 def test_a_full_gpu(host, api):
     big = str(24 << 20)
-    kept = host.queue(0).pool.empty((10 << 20,), FLOAT32)
-    freed = host.queue(0).pool.empty((40 << 20,), FLOAT32)
+    kept = host.pools[0]((10 << 20,), FLOAT32)
+    freed = host.pools[0]((40 << 20,), FLOAT32)
     del freed
     steps = (Allocate("t", FLOAT32, (big,)), Allocate("y", FLOAT32, ("1",)))
     run(host, plan(steps=steps), np.zeros(300, np.float32))
