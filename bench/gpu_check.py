@@ -14,7 +14,9 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -154,6 +156,10 @@ def _libraries(only: list[str] | None) -> list[tuple[str, Callable[[], object]]]
         ("an array that is not aligned", _shifted),
         ("streams of torch", _streams),
         ("dynamic sizes", _dynamic),
+        ("1000 steps in a loop", _loop),
+        ("library calls", _library_calls),
+        ("indices out of bounds", _bounds),
+        ("a full GPU", _full),
     ]
     for name, test in (("torch", _torch), ("cupy", _cupy), ("jax", _jax)):
         if importlib.util.find_spec(name) is not None:
@@ -255,6 +261,74 @@ def _dynamic() -> str:
     return f"right, {function.compile_count} compiled"
 
 
+def _loop() -> str:
+    """A time loop: right, one graph, and its time against that of as many single kernels."""
+    import torch
+
+    from bench.gpu_timing import host_seconds
+
+    def heat(u):
+        for _ in range(1000):
+            v = u.copy()
+            v[1:-1, 1:-1] += 0.2 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * u[1:-1, 1:-1])
+            u = v
+        return u
+
+    def step(u):
+        v = u.copy()
+        v[1:-1, 1:-1] += 0.2 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * u[1:-1, 1:-1])
+        return v
+
+    x = torch.randn(1024, 1024, device="cuda")
+    looped, single = numstax.jit(heat, strict=True), numstax.jit(step, strict=True)
+    y = x
+    for _ in range(1000):
+        y = single(y)
+    if not torch.allclose(looped(x), y, atol=1e-4) or not torch.allclose(looped(x), y, atol=1e-4):
+        return "WRONG"
+    _, whole, _ = host_seconds(lambda: looped(x), count=5, rounds=3)
+    _, each, _ = host_seconds(lambda: single(x), count=300, rounds=3)
+    note = looped.artifacts()[0].note
+    return f"right; {whole * 1e3:.2f} ms, 1000 calls of one step {each * 1e6:.2f} ms; {note}"
+
+
+def _library_calls() -> str:
+    import torch
+
+    def program(a, b):
+        return np.sort(a @ b, axis=1)[:, ::2] * 2, np.linalg.solve(a, b)
+
+    a, b = (torch.randn(200, 200, device="cuda") for _ in range(2))
+    got = numstax.jit(program, strict=True)(a, b)
+    want = program(*(t.cpu().numpy().astype(np.float64) for t in (a, b)))
+    worst = max(float(np.abs(g.cpu().numpy() - w).max() / np.abs(w).max()) for g, w in zip(got, want, strict=True))
+    return f"right {worst:.1e}" if worst < 1e-2 else f"WRONG {worst}"
+
+
+def _bounds() -> str:
+    import torch
+
+    function = numstax.jit(lambda x, k: x[k] * 2, strict=True)
+    x, k = torch.randn(100, device="cuda"), torch.tensor([3, 99, 0], device="cuda")
+    if not torch.equal(function(x, k), x[k] * 2):
+        return "WRONG"
+    try:
+        function(x, k + 1)
+    except IndexError as error:
+        return f"right: {error}".splitlines()[0]
+    return "WRONG: no error"
+
+
+def _full() -> str:
+    x = np.zeros(8, np.float32)
+    function = numstax.jit(lambda x: np.zeros((1 << 36,), np.float32) + x[0], strict=True, device="cuda")
+    try:
+        function(x)
+    except MemoryError as error:
+        return f"right: {error}".splitlines()[0]
+    return "WRONG: no error"
+
+
 # --- what a call costs ------------------------------------------------------------------------------
 
 
@@ -280,7 +354,57 @@ def _calls(only: list[str] | None) -> list[tuple[str, Callable[[], object]]]:
         runs.append(("x + 1, cupy", lambda: _cost(lambda x: x + 1.0, cupy_array())))
     runs.append(("x*y + z, torch", lambda: _cost(lambda x, y, z: x * y + z, *(torch_array() for _ in range(3)))))
     runs.append(("small_chain(256x256), torch", lambda: _cost_of(small)))
+    runs.append(("the parts of a call", _parts))
+    runs.append(("first result in a new process", _first_results))
     return runs
+
+
+def _parts() -> str:
+    """Microseconds of the host for what a tiny call consists of."""
+    import timeit
+
+    import torch
+
+    x = numstax.to_device(np.ones(8, np.float32))
+    t = torch.ones(8, device="cuda")
+    functions = [numstax.jit(lambda x: x + 1.0, strict=True) for _ in range(2)]
+    names = {}
+    for function, array in zip(functions, (x, t), strict=True):
+        function(array)
+        names[type(array).__name__] = function.artifacts()[0].enter.__globals__["call"].__globals__
+    own, theirs = names["DeviceArray"], names["Tensor"]
+    run = next(value for name, value in own.items() if name.startswith("poi_"))
+    pooled = own["pools"][0]
+    kind, out = np.dtype(np.float32), pooled((8,), np.dtype(np.float32))
+    at, to = own["address"](x.layout), own["address"](out)
+    parts = {
+        "launch": lambda: run(0, 1, 1, 1, 0, at, to),
+        "own memory": lambda: pooled((8,), kind),
+        "torch memory": lambda: theirs["fresh"]((8,), kind),
+        "torch.empty": lambda: torch.empty((8,), device="cuda"),
+        "own call": lambda: functions[0](x),
+        "torch call": lambda: functions[1](t),
+    }
+    found = []
+    for name, part in parts.items():
+        samples = timeit.repeat(part, number=300, repeat=9, setup="import torch; torch.cuda.synchronize()")
+        found.append(f"{name} {sorted(samples)[4] / 300 * 1e6:.1f}")
+    return ", ".join(found)
+
+
+def _first_results() -> str:
+    """Seconds of a program from its start, twice: nothing compiled yet, then from the disk cache."""
+    program = (
+        "import numpy as np, numstax; numstax.jit(lambda x: np.exp(x) / (1 + x * x), device='cuda')(np.ones(9, 'f4'))"
+    )
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        for _ in range(3):
+            start = time.perf_counter()
+            environment = {**os.environ, "NUMSTAX_CACHE_DIR": directory}
+            subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+            found.append(f"{time.perf_counter() - start:.2f}")
+    return f"{found[0]} s, from the disk cache {found[1]} and {found[2]} s"
 
 
 def _cost_of(work: W.Workload) -> object:
