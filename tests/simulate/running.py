@@ -23,14 +23,14 @@ H200 = GPUS["H200"]
 
 
 def simulate(
-    schedule: Schedule, inputs: Sequence[np.ndarray], symbols: Mapping[str, int] | None = None
+    schedule: Schedule, inputs: Sequence[np.ndarray], symbols: Mapping[str, int] | None = None, machine: Gpu = H200
 ) -> tuple[list[np.ndarray | None], list[tuple[int, np.ndarray]], list[Report]]:
     """A tiled schedule without library calls and control flow: outputs (None for an alias of an argument) and what the
     arguments that it writes hold afterwards, as `evaluate_schedule` gives them, and what was reported of each program.
     """
     memory, fresh = _memory(schedule, inputs, symbols or {})
     reports = []
-    for item, values in _launches(schedule, memory, symbols or {}):
+    for item, values in _launches(schedule, memory, symbols or {}, machine):
         empty = {p.name: a for p, a in zip(_passed(item), item.args, strict=True) if a in fresh}
         reports.append(run(item.program, values, fresh=frozenset(empty)))
         fresh.difference_update(a for name, a in empty.items() if name.startswith("out"))
@@ -49,9 +49,9 @@ def launches(function: Callable[..., object], args: Sequence[np.ndarray]) -> Ite
 
 
 def _launches(
-    schedule: Schedule, memory: Mapping[str, Any], symbols: Mapping[str, int]
+    schedule: Schedule, memory: Mapping[str, Any], symbols: Mapping[str, int], machine: Gpu = H200
 ) -> Iterator[tuple[Emitted, list[Any]]]:
-    for item in emit(schedule, H200):
+    for item in emit(schedule, machine):
         assert isinstance(item, Emitted)
         yield item, [memory[a] if a in memory else eval(a, {}, dict(symbols)) for a in item.args]
 
