@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import CompileError
+from numstax.hardware import GPUS
 from numstax.program import Param, Program
 from numstax.runtime.simulate_frame import Frame
 from numstax.runtime.simulate_lanes import Lanes
@@ -30,6 +32,8 @@ from numstax.runtime.simulate_report import Report
 from numstax.runtime.simulate_statements import Code
 
 TOGETHER = 1 << 13
+THREADS, GRID = 1024, ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
+"""Of a block, and blocks along x, y and z, at most."""
 _SHARED = re.compile(r"\bshared_(\w+)\(")
 _ALIGNMENT = 128
 _GARBAGE = 0xA5
@@ -59,8 +63,11 @@ def run(
     values |= {"status": np.zeros(4, np.int64) if status is None else status, "counters": count}
     bound = [_bound(p, values[p.name], p.name in code.written, p.name in fresh) for p in program.params]
     x, y, z = (_number(g, sizes) for g in (*program.grid, "1", "1")[:3])
+    shared = _number(program.shared, sizes)
+    _check_launch(program, (x, y, z), shared, report)
+    _check_aliases({name: v for name, v in values.items() if isinstance(v, np.ndarray)}, code.written, report)
     with np.errstate(all="ignore"):
-        _run_grid(program, code, bound, (x, y, z), _number(program.shared, sizes), together, report)
+        _run_grid(program, code, bound, (x, y, z), shared, together, report)
     if count.any():
         report.add("counters", 0, f"counter {count.argmax()} is {count.max()} at the end")
     if check:
@@ -94,6 +101,18 @@ def _bound(param: Param, value: Any, written: bool, fresh: bool) -> Any:
             assert param.dtype is not None
             return np.asarray(value, param.dtype).view(dtypes.storage(param.dtype))[()]
     raise CompileError(f"parameter '{param.name}' is of unknown kind '{param.kind}'")
+
+
+def _check_launch(program: Program, grid: tuple[int, int, int], shared: int, report: Report) -> None:
+    most = min((g.shared_block for g in GPUS.values() if g.target == program.target), default=shared)
+    if program.block > THREADS or shared > most or any(n > limit for n, limit in zip(grid, GRID, strict=True)):
+        report.add("launch", 0, f"{program.block} threads, a grid of {grid}, {shared} of {most} bytes of shared memory")
+
+
+def _check_aliases(arrays: Mapping[str, np.ndarray], written: frozenset[str], report: Report) -> None:
+    for (name, a), (other, b) in combinations(arrays.items(), 2):
+        if not written.isdisjoint((name, other)) and np.may_share_memory(a, b) and np.shares_memory(a, b):
+            report.add("alias", 0, f"{name} and {other}")
 
 
 def _run_grid(

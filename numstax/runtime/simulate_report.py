@@ -29,6 +29,8 @@ KINDS = {
     "conversion": "a float that the integer type cannot hold",
     "undefined": "a variable that no path to here assigned",
     "counters": "counters that are not zero at the end",
+    "launch": "a block, grid or shared memory larger than the machine has",
+    "alias": "two parameters that share memory, one of which is written",
     "endless": "a loop that does not end",
 }
 

@@ -19,6 +19,8 @@ from numstax.runtime.device import ALIGNED, Loaded
 from numstax.runtime.memory import address_of
 
 MEMORY = 1 << 34
+GARBAGE = 0xA5
+"""What new memory holds."""
 
 
 class Address(int):
@@ -45,7 +47,7 @@ class SimulatedDevice:
         """Nothing has to be chosen."""
 
     def root(self, nbytes: int) -> np.ndarray:
-        return np.empty(max(nbytes, 1), np.uint8)
+        return np.full(max(nbytes, 1), GARBAGE, np.uint8)
 
     def memory_info(self) -> tuple[int, int]:
         return MEMORY, MEMORY

@@ -1,5 +1,7 @@
 """How accesses use memory: sectors, bank conflicts, alignment; and other checks of single accesses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,24 @@ def k(in0, out0):
     x, out = np.arange(32, dtype="f4"), np.zeros(32, "f4")
     run(program(text, 32), [x, out])
     assert out.tolist() == (x + (np.arange(32) + 1) % 4 + 100).tolist()
+
+
+def test_launches_that_no_machine_makes():
+    x, out = np.ones(64, "f4"), np.zeros(64, "f4")
+    for made in (
+        program(COPY, 2048),
+        program(COPY, 64, shared=str(1 << 20)),
+        program(COPY, 64, ("1", "70000")),
+    ):
+        report = run(replace(made, text=made.text.replace("t = int64", "return\n    t = int64")), [x, out], check=False)
+        assert [v.kind for v in report.violations] == ["launch"]
+
+
+def test_parameters_that_share_memory():
+    x = np.arange(128, dtype="f4")
+    report = run(program(COPY, 64), [x[:64], x[1:65]], check=False)
+    assert "alias" in {v.kind for v in report.violations}
+    assert not run(program(COPY, 64), [x[:64], x[64:]]).violations
+    assert not run(
+        program(COPY.replace("out0[t]", "out0[t*2]").replace("t*1", "t*2"), 64), [x[::2], x[1::2]]
+    ).violations
