@@ -5,35 +5,40 @@ A tiled kernel enters; an `Emitted` leaves.  Expressions of a Program are over i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
+from numstax.cuda_emit.divisible import divisible, narrowed
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
 from numstax.cuda_emit.tiled import print_stencil, print_transposed
 from numstax.emit.naming import Names, called, heading, joined_name, numbered, scalar_functions
 from numstax.emit.nest import KernelText
-from numstax.errors import CompileError
 from numstax.hardware import Gpu
-from numstax.ir.loops import Kernel
+from numstax.ir.index import Index
+from numstax.ir.loops import Kernel, Tiling
 from numstax.program import Emitted, Program
 
-_PRINTERS = {"pointwise": print_points, "row": print_rows, "column": print_columns}
-_PRINTERS |= {"transpose": print_transposed, "stencil": print_stencil}
+_PRINTERS = {
+    "pointwise": print_points,
+    "transpose": print_transposed,
+    "stencil": print_stencil,
+    "row": print_rows,
+    "column": print_columns,
+}
 
 
 def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
     """The program of one kernel."""
-    assert kernel.tiling is not None
     text = DeviceText(kernel.writes())
     for line in heading(kernel):
         text.line(line)
-    if kernel.tiling.form not in _PRINTERS:
-        raise CompileError(f"{kernel.name} has no form for GPUs yet", remedy="compile it for the CPU")
-    grid = _PRINTERS[kernel.tiling.form](KernelText(text, kernel))
+    threads, blocks = _print(text, kernel, gpu)
     name = joined_name([kernel.name])
     # sizes named only by the launch formula are parameters too
-    blocks, shared = tuple(map(text.formula, grid)), text.formula(text.shared)
+    shared = text.formula(text.shared)
     params = tuple(text.params.values())
     source = f"def {name}({', '.join(p.name for p in params)}):\n{text.body()}\n"
     machine = (instructions.find(called_name) for called_name in called(source))
@@ -44,9 +49,31 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
         entry=name,
         params=params,
         intrinsics=(*scalar_functions(source, scalars.find), *(i for i in machine if i is not None)),
-        block=kernel.tiling.threads,
+        block=threads,
         grid=blocks,
         shared=shared,
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
     return Emitted(numbered(program, used), args, 1, tuple(text.checks))
+
+
+def _print(text: DeviceText, kernel: Kernel, gpu: Gpu) -> tuple[int, tuple[str, ...]]:
+    """Print a kernel, twice where its sizes are unknown; threads a block, and the grid."""
+    usual, wide = kernel.tiling, divisible(kernel, gpu)
+    assert usual is not None
+    if wide is None:
+        return usual.threads, tuple(map(text.formula, _form(usual)(KernelText(text, kernel))))
+    tiling = wide.kernel.tiling
+    assert tiling is not None
+    condition = " & ".join(f"({text.size(symbol)} % {wide.multiple} == 0)" for symbol in wide.symbols)
+    with text.block(f"if {condition}"):
+        few = map(text.formula, _form(tiling)(KernelText(text, wide.kernel)))
+    narrow = kernel.with_tiling(narrowed(tiling, usual.vector, usual.tile))
+    with text.block("else"):
+        many = map(text.formula, _form(tiling)(KernelText(text, narrow)))
+    pairs = zip(few, many, strict=True)
+    return tiling.threads, tuple(a if a == b else f"({a} if {condition} else {b})" for a, b in pairs)
+
+
+def _form(tiling: Tiling) -> Callable[[KernelText], tuple[Index, ...]]:
+    return _PRINTERS[tiling.form]

@@ -168,6 +168,8 @@ def _kernel_lines(kernel: Kernel, known: dict[str, Buffer]) -> list[Line]:
     if kernel.tiling is not None:
         t = kernel.tiling
         rest = f"block={t.block}, tile={text(t.tile)}, unroll={t.unroll}"
+        if t.threads:
+            rest += f", threads={t.threads}, team={t.team}, width={t.width}, cache={t.cache!r}, resident={t.resident}"
         lines.append((f"  tiling form={t.form!r}, vector={text(t.vector)}, {rest}", ""))
     for loop in kernel.loops:
         lines.append((f"  loop ({_vars(loop.inner)})", ""))

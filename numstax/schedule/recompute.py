@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numstax.ir.index import hint, product
+from numstax.ir.index import bounds, hint, product
 from numstax.ir.loops import Buffer, Kernel, Loop, Store
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.online import recomputed
 
 
 def recompute(kernel: Kernel, buffers: dict[str, Buffer], private: frozenset[str], longest: int) -> Kernel | None:
-    """Rows of at most `longest` elements are kept.  `private` are temporaries that no other kernel uses."""
+    """Rows of at most `longest` elements are kept, if they have a bound.
+
+    `private` are temporaries that no other kernel uses.
+    """
     loops = list(kernel.loops)
     for k, loop in enumerate(loops):
-        if hint(product(v.extent for v in loop.inner)) <= longest:
+        length = product(v.extent for v in loop.inner)
+        if hint(length) <= longest and bounds(length)[1] is not None:
             continue
         stored = {e.buffer: e for e in loop.effects if isinstance(e, Store) and _is_private(kernel, e, private)}
         if not stored or not _stays(loops, k):
