@@ -259,3 +259,23 @@ def test_a_short_dimension_of_a_long_array_is_not_split_into_empty_parts():
 
     x, y = np.arange(34, dtype=np.float32).reshape(2, 17), np.array([[1], [2]], np.float32)
     same(dynamic(f)(x, y), f(x, y))
+
+
+def test_rows_of_every_length_side_by_side_or_alone():
+    """Short rows go several at a time, long ones one by one, very long ones in blocks."""
+    rng = np.random.default_rng(0)
+
+    def sums(x):
+        return (x * x).sum(-1), x.max(-1)
+
+    def normalised(x):
+        d = x - x.mean(-1, keepdims=True)
+        return d / np.sqrt((d * d).mean(-1, keepdims=True) + 1e-3)
+
+    for function in (sums, normalised):
+        compiled = dynamic(function)
+        for rows, length in ((67, 19), (2, 767), (3, 768), (5, 17), (41, 261), (4, 2100), (2, 2), (1003, 65)):
+            x = rng.standard_normal((rows, length))
+            for got, expected in zip(compiled(x), function(x), strict=True):
+                np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+        assert compiled.compile_count == 1
