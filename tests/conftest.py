@@ -1,6 +1,7 @@
 """What every test gets: a cache directory of its own and all internal checks switched on.
 
-The environment is set before numstax is imported anywhere.
+The environment is set before numstax is imported anywhere.  With ``--hypothesis-profile=thorough`` the tests of random
+functions with loops run forty times as many examples.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ os.environ["NUMSTAX_CACHE_DIR"] = _CACHE.name
 os.environ.setdefault("NUMSTAX_CHECK", "2")
 
 hypothesis.settings.register_profile("numstax", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("numstax"), max_examples=4000)
 hypothesis.settings.load_profile("numstax")
 
 

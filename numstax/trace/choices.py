@@ -145,7 +145,7 @@ class Choice:
         written = []
         for key, (storage, _) in {**then, **orelse}.items():
             a, b = (side[key][1] if key in side else storage.node for side in (then, orelse))
-            if a is not b:
+            if a is not b or a is not storage.node:
                 written.append((storage, self._add(a, b, storage.node)))
         self._results = self._where() if self._is_small() else self._cond()
         for storage, k in written:

@@ -86,6 +86,10 @@ class Control:
         node = rec.nodes.reshape(value.node, ())
         return None if rec.known(node) is not None else truth(rec, rec.fresh(node, True))
 
+    def truth(self, value: Any) -> Any:
+        condition = self._condition(value)
+        return bool(value) if condition is None else condition
+
     def not_(self, value: Any) -> Any:
         condition = self._condition(value)
         if condition is None:
@@ -252,6 +256,7 @@ class Control:
     def while_(self, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...]) -> None:
         scope, entry = Scope(self.rec, (test, body)), get()
         plain = self._is_plain((test, body), get)
+        nodes = self.rec.nodes
         for _ in range(MOST_UNROLLED if plain else UNROLLED):
             wanted = test()
             if self._condition(wanted) is not None:
@@ -259,22 +264,27 @@ class Control:
             if not wanted:
                 scope.close()
                 return
+            if nodes.count - scope.first_node > UNROLLED_OPERATIONS:
+                self._from_the_start(scope, entry, test, body, get, put, names)
+                return
             try:
                 body()
             except BaseException:
                 scope.close()
                 raise
         else:
-            # longer: from the start, with its numbers as states
-            scope.undo()
-            put(entry)
-            self.rec.nodes.forget(scope.first_node)
-            self._long_while(test, body, get, put, names)
+            self._from_the_start(scope, entry, test, body, get, put, names)
             return
         scope.close()
         Loop(self.rec, "while", body, get, put, names, test=test).capture()
 
-    def _long_while(self, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...]) -> None:
+    def _from_the_start(
+        self, scope: Scope, entry: tuple, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...]
+    ) -> None:
+        """A while loop that is longer than was tried: captured, with its numbers as states."""
+        scope.undo()
+        put(entry)
+        self.rec.nodes.forget(scope.first_node)
         try:
             Loop(self.rec, "while", body, get, put, names, test=test).capture()
         except TraceError:

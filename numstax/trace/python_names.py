@@ -137,6 +137,8 @@ def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callab
         values: Any = args
         if len(args) == 1 and type(args[0]) in (TracedArray, list, tuple) and 0 < len(args[0]) <= _FEW:
             values = tuple(args[0])
+        if any(type(v) is TracedArray or (type(v) is Size and not rec.shapes.has_hint(v.index)) for v in values):
+            values = tuple(rec.lift(v) if type(v) is Size else v for v in values)
         kind = None if kwargs else _common_kind(values)
         if kind is None:
             return original(*args, **kwargs)
@@ -152,9 +154,9 @@ def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callab
 def _common_kind(values: tuple[Any, ...]) -> np.dtype | type | None:
     """The one dtype (or Python type) of all traced numbers, which holds the numbers among them exactly; else None."""
     kinds = {v.weak or v.dtype for v in values if type(v) is TracedArray and not v.sizes}
-    if len(kinds) != 1:
+    if len({np.dtype(kind) for kind in kinds}) != 1:
         return None
-    kind = kinds.pop()
+    kind = next((kind for kind in kinds if isinstance(kind, np.dtype)), next(iter(kinds)))
     exact = np.dtype(kind).type
     for v in values:
         if type(v) is TracedArray:

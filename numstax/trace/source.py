@@ -9,6 +9,7 @@ name ``__control__``::
     for_(iterable, body, more, get, set, names)        body(item); more: None, or is another iteration wanted?
     if_exp(condition, then, orelse), and_(*thunks), or_(*thunks), not_(value), compare(operators, *thunks)
     caught()                                           an ``except`` clause begins
+    truth(value)                                       of what is joined in a condition, whose value does not matter
 
 `names` are the variables that a statement may assign and that are read afterwards or by its next iteration; variables
 that it alone uses stay its own.
@@ -250,13 +251,13 @@ class _Function:
             self._function(then, [], node.body, names, after, node),
             self._function(orelse, [], node.orelse or [ast.copy_location(ast.Pass(), node)], names, after, node),
         ]
-        return [*made, *self._call("if_", [self._expressions(node.test), _name(then), _name(orelse)], names, node)]
+        return [*made, *self._call("if_", [self._test(node.test), _name(then), _name(orelse)], names, node)]
 
     def _while(self, node: ast.While, after: frozenset[str]) -> list[ast.stmt]:
         again = live_before([node], after)
         names = self._names(assigned(node.body) & (again | after | self._shared))
         test, body = self._fresh("test"), self._fresh("body")
-        asked: list[ast.stmt] = [ast.copy_location(ast.Return(self._expressions(node.test)), node.test)]
+        asked: list[ast.stmt] = [ast.copy_location(ast.Return(self._test(node.test)), node.test)]
         made = [
             _located(ast.FunctionDef(test, _arguments([]), asked, [], None), node),
             self._function(body, [], node.body, names, again, node),
@@ -274,7 +275,7 @@ class _Function:
         wanted = getattr(node, "wanted", None)
         if wanted is not None:
             name = self._fresh("more")
-            asked: list[ast.stmt] = [ast.Return(self._expressions(wanted))]
+            asked: list[ast.stmt] = [ast.Return(self._test(wanted))]
             made.append(_located(ast.FunctionDef(name, _arguments([]), asked, [], None), node))
             more = _name(name)
         return [*made, *self._call("for_", [self._expressions(node.iter), _name(body), more], names, node)]
@@ -284,6 +285,9 @@ class _Function:
     def _expressions(self, node: Node) -> Node:
         changed: Node = _Expressions(self._first).visit(node)
         return changed
+
+    def _test(self, node: ast.expr) -> ast.expr:
+        return _Expressions(self._first).test(node)
 
     def _names(self, names: frozenset[str]) -> list[str]:
         self._undefined |= names
@@ -322,8 +326,20 @@ class _Expressions(ast.NodeTransformer):
     def __init__(self, first: str) -> None:
         self._first = first
 
+    def test(self, node: ast.expr) -> ast.expr:
+        """A condition: values that ``and`` and ``or`` join need not be alike."""
+        if not isinstance(node, ast.BoolOp):
+            return self.visit(node)
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return _located(_operator(name, [_thunk(self._truth(v)) for v in node.values]), node)
+
+    def _truth(self, node: ast.expr) -> ast.expr:
+        made = self.test(node)
+        is_truth = isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
+        return made if is_truth else _located(_operator("truth", [made]), node)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        parts = [self.visit(node.test), _thunk(self.visit(node.body)), _thunk(self.visit(node.orelse))]
+        parts = [self.test(node.test), _thunk(self.visit(node.body)), _thunk(self.visit(node.orelse))]
         return _located(_operator("if_exp", parts), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
@@ -331,10 +347,9 @@ class _Expressions(ast.NodeTransformer):
         return _located(_operator(name, [_thunk(self.visit(v)) for v in node.values]), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
-            return _located(_operator("not_", [operand]), node)
-        return ast.copy_location(ast.UnaryOp(node.op, operand), node)
+            return _located(_operator("not_", [self.test(node.operand)]), node)
+        return ast.copy_location(ast.UnaryOp(node.op, self.visit(node.operand)), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         operands = [self.visit(v) for v in (node.left, *node.comparators)]

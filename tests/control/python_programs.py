@@ -435,7 +435,36 @@ def stop_iter(x):
     return s
 
 
+def joined_conditions(x, m):
+    n = 0
+    for i in range(len(x)):
+        if (x[i] > 0.5 and m[i] % 2) or not (m[i] or x[i]):
+            n += 1
+        n += 2 if m[i] % 3 and x[i] < 0.3 else 0
+    return n
+
+
+def smallest(x, m):
+    total = 0
+    for i in range(len(m)):
+        total += min(i, m[i]) + max(m[i], 3, i) + min(total, m[i])
+    return total
+
+
+def long_unrolled(x):
+    t = 0
+    while t < 12:
+        for i in range(8):
+            for j in range(8):
+                x[i] += x[j] * 0.1
+        t += 1
+    return x
+
+
 PROGRAMS = [
+    (joined_conditions, (uniform(N), np.arange(N) % 7)),
+    (smallest, (uniform(N), np.arange(N) % 7)),
+    (long_unrolled, (uniform(8),)),
     (const_branch, (uniform(N),)),
     (branch_end, (uniform(6), 1.0)),
     (branch_end, (uniform(6), -1.0)),

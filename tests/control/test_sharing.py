@@ -274,7 +274,19 @@ def changed_object(x):
     return first.time
 
 
+def both_branches_write(x, limit):
+    if x[0] < limit:
+        x[1:] = 3
+        n = 1
+    else:
+        x[1:] = 3
+        n = 2
+    return n
+
+
 PROGRAMS = [
+    (both_branches_write, (uniform(4), 0.5)),
+    (both_branches_write, (uniform(4), -0.5)),
     (alias_arg, (uniform(6), N)),
     (alias_two, (uniform(6), N)),
     (alias_outer_view, (uniform(6), N)),

@@ -59,6 +59,9 @@ class Plain:
                 break
         return value
 
+    def truth(self, value):
+        return bool(value)
+
     def not_(self, value):
         return not value
 
