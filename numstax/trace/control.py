@@ -256,7 +256,8 @@ class Control:
     def while_(self, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...]) -> None:
         scope, entry = Scope(self.rec, (test, body)), get()
         plain = self._is_plain((test, body), get)
-        nodes = self.rec.nodes
+        nodes, lengthy = self.rec.nodes, body.__code__ in self._lengthy
+        first = nodes.effort
         for _ in range(MOST_UNROLLED if plain else UNROLLED):
             wanted = test()
             if self._condition(wanted) is not None:
@@ -264,7 +265,8 @@ class Control:
             if not wanted:
                 scope.close()
                 return
-            if nodes.count - scope.first_node > UNROLLED_OPERATIONS:
+            if lengthy or nodes.effort - first > UNROLLED_EFFORT:
+                self._lengthy.add(body.__code__)
                 self._from_the_start(scope, entry, test, body, get, put, names)
                 return
             try:

@@ -97,6 +97,8 @@ class Scope:
         for container, before in self._containers:
             _restore(container, before)
         self._undone = True
+        known = self.rec.written_by
+        known.update({code: tuple(s for s in found if s.born < self.serial) for code, found in known.items()})
         del self.rec.binders[self.first_binder :]
         del self.rec.shapes.asserts[self.first_assert :]
         self.close()

@@ -21,21 +21,20 @@ import __future__
 import ast
 import dis
 import inspect
+import re
 import textwrap
 import types
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
-from numstax.trace.source_jumps import has_jump, without_jumps
-from numstax.trace.source_names import assigned, closed_over, live_before
+from numstax.trace.source_jumps import has_jump, has_walrus, without_jumps
+from numstax.trace.source_names import assigned, changed_inside, closed_over, live_before
 
 CONTROL = "__control__"
-_LEFT_ALONE = (
-    ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.Delete, ast.Match,
-    ast.NamedExpr, ast.TryStar,
-)  # fmt: skip
+_LEFT_ALONE = (ast.Global, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.TryStar)
 """A function with one of these runs as it is."""
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONTROL = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.Not, ast.Compare)
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 _NOT = dis.opmap.get("UNARY_NOT")
@@ -67,8 +66,12 @@ def _rewritten(code: types.CodeType) -> types.CodeType | None:
 
 
 def _is_left_alone(node: ast.AST) -> bool:
-    """A jump in a ``finally`` drops the exception under way."""
-    return isinstance(node, _LEFT_ALONE) or (isinstance(node, ast.Try) and any(map(has_jump, node.finalbody)))
+    if isinstance(node, ast.Try) and any(map(has_jump, node.finalbody)):
+        return True  # the jump drops the exception under way
+    becomes_function = isinstance(node, (ast.BoolOp, ast.IfExp, ast.Lambda, *_COMPREHENSIONS)) or (
+        isinstance(node, ast.Compare) and len(node.ops) > 1
+    )
+    return isinstance(node, _LEFT_ALONE) or (becomes_function and has_walrus(node))
 
 
 def _branches(code: types.CodeType) -> bool:
@@ -161,7 +164,19 @@ def _inner(module: types.CodeType, name: str) -> types.CodeType:
 def _compiled(function: ast.FunctionDef, code: types.CodeType) -> types.CodeType:
     function.args = _without_annotations(function.args)
     made = _inner(_module(function, code.co_freevars, code.co_filename, code), code.co_name)
-    return made.replace(co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
+    return _named(made, code).replace(co_firstlineno=code.co_firstlineno)
+
+
+def _named(made: types.CodeType, written: types.CodeType) -> types.CodeType:
+    """Blocks that became functions have the name of the function they were in, for errors and tracebacks."""
+    consts = tuple(
+        _named(c, written if _is_block(c) else c) if isinstance(c, types.CodeType) else c for c in made.co_consts
+    )
+    return made.replace(co_consts=consts, co_name=written.co_name, co_qualname=written.co_qualname)
+
+
+def _is_block(code: types.CodeType) -> bool:
+    return re.fullmatch(r"(then|orelse|test|body|more|get|set)_\d+_", code.co_name) is not None
 
 
 # --- statements ---------------------------------------------------------------------------------------
@@ -174,7 +189,9 @@ class _Function:
         self._body = without_jumps(body)
         self._parameters = _parameters(args)
         self._first = next((a.arg for a in (*args.posonlyargs, *args.args)), "")
-        self._shared = closed_over(self._body)
+        self._changed = changed_inside(self._body)
+        """Variables that functions inside assign: at any time."""
+        self._shared = closed_over(self._body) | self._changed
         """Variables that functions inside use: read at any time."""
         self._late = frozenset[str]()
         """Variables that are read after an exception."""
@@ -183,7 +200,8 @@ class _Function:
 
     def rewritten(self) -> list[ast.stmt]:
         body = self._statements(self._body, frozenset(self._shared))
-        unbound = sorted(self._undefined - self._parameters)
+        outer = {name for s in self._body if isinstance(s, ast.Nonlocal) for name in s.names}
+        unbound = sorted(self._undefined - self._parameters - outer)
         first = self._body[0]
         head = [_parse(f"{name} = {CONTROL}.UNDEFINED", first) for name in unbound]
         return [*head, *body]
@@ -215,7 +233,20 @@ class _Function:
             return [ast.copy_location(ast.With(items, self._stoppable(node.body, after, after)), node)]
         if isinstance(node, ast.Try):
             return self._try(node, after)
+        if isinstance(node, ast.Match):
+            cases = [
+                ast.match_case(c.pattern, c.guard and self._test(c.guard), self._statements(c.body, after))
+                for c in node.cases
+            ]
+            return [ast.copy_location(ast.Match(self._expressions(node.subject), cases), node)]
+        if isinstance(node, ast.Delete):
+            return [self._deleted(target) for target in node.targets]
         return [self._expressions(node)]
+
+    def _deleted(self, target: ast.expr) -> ast.stmt:
+        if isinstance(target, ast.Name):
+            return _parse(f"{target.id} = {CONTROL}.UNDEFINED", target)
+        return ast.copy_location(ast.Delete([self._expressions(target)]), target)
 
     def _try(self, node: ast.Try, after: frozenset[str]) -> list[ast.stmt]:
         final = live_before(node.finalbody, after)
@@ -243,7 +274,7 @@ class _Function:
             self._late = around
 
     def _if(self, node: ast.If, after: frozenset[str]) -> list[ast.stmt]:
-        every = assigned(node.body) | assigned(node.orelse)
+        every = assigned(node.body) | assigned(node.orelse) | self._changed
         before = live_before(node.body, after) | live_before(node.orelse, after)
         names = self._names(every & (after | before | self._shared))
         then, orelse = self._fresh("then"), self._fresh("orelse")
@@ -255,7 +286,7 @@ class _Function:
 
     def _while(self, node: ast.While, after: frozenset[str]) -> list[ast.stmt]:
         again = live_before([node], after)
-        names = self._names(assigned(node.body) & (again | after | self._shared))
+        names = self._names((assigned(node.body) | self._changed) & (again | after | self._shared))
         test, body = self._fresh("test"), self._fresh("body")
         asked: list[ast.stmt] = [ast.copy_location(ast.Return(self._test(node.test)), node.test)]
         made = [
@@ -267,7 +298,7 @@ class _Function:
     def _for(self, node: ast.For, after: frozenset[str]) -> list[ast.stmt]:
         again = live_before([node], after)
         target = ast.copy_location(ast.Assign([node.target], _name("item_")), node.target)
-        every = assigned(node.body) | assigned([target])
+        every = assigned(node.body) | assigned([target]) | self._changed
         names = self._names(every & (again | after | self._shared))
         body = self._fresh("body")
         made: list[ast.stmt] = [self._function(body, ["item_"], [target, *node.body], names, again, node)]

@@ -19,7 +19,7 @@ _JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 def without_jumps(body: list[ast.stmt]) -> list[ast.stmt]:
     """The body of a function without jumps; the statements of `body` are not changed."""
-    body = _reached(copy.deepcopy(body))
+    body = [_WalrusLoops().visit(node) for node in _reached(copy.deepcopy(body))]
     inner = [s for s in body if not isinstance(s, _JUMPS)]
     if not any(map(_has_work, inner)):
         return body
@@ -41,7 +41,7 @@ def _reached(body: list[ast.stmt]) -> list[ast.stmt]:
     ends = [k for k, node in enumerate(body) if isinstance(node, (*_JUMPS, ast.Raise))]
     kept = body[: ends[0] + 1] if ends else body
     for node in kept:
-        for part in (node, *getattr(node, "handlers", ())):
+        for part in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
             for name in ("body", "orelse", "finalbody"):
                 if isinstance(getattr(part, name, None), list) and not isinstance(part, _SCOPES):
                     setattr(part, name, _reached(getattr(part, name)))
@@ -50,6 +50,22 @@ def _reached(body: list[ast.stmt]) -> list[ast.stmt]:
 
 def has_jump(node: ast.AST) -> bool:
     return _contains(node, _JUMPS)
+
+
+def has_walrus(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
+
+
+class _WalrusLoops(ast.NodeTransformer):
+    """A loop whose test assigns -> a loop that breaks when the test, now in its body, fails."""
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        self.generic_visit(node)
+        if has_walrus(node.test) and not node.orelse:
+            stop = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
+            node.body.insert(0, ast.fix_missing_locations(ast.copy_location(stop, node.test)))
+            node.test = ast.copy_location(ast.Constant(True), node.test)
+        return node
 
 
 def _has_work(node: ast.AST) -> bool:
@@ -153,6 +169,9 @@ class _Jumps:
                     node.body = self.block(node.body, loop)
                 case ast.Try():
                     self._try(node, loop)
+                case ast.Match():
+                    for case in node.cases:
+                        case.body = self.block(case.body, loop)
                 case ast.For() | ast.While():
                     return self._loop(node, loop)
             return [node]

@@ -28,6 +28,9 @@ def _assigned(body: Iterable[ast.AST]) -> Iterator[str]:
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif not isinstance(node, _SCOPES):
+            if isinstance(node, ast.MatchAs | ast.MatchStar | ast.MatchMapping):
+                name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+                yield from [name] if name else []
             yield from _assigned(ast.iter_child_nodes(node))
 
 
@@ -43,9 +46,17 @@ def closed_over(body: Iterable[ast.stmt]) -> Names:
     inner: set[str] = set()
     for statement in body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            if isinstance(node, ast.Lambda):
+                inner |= read(node) - {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 inner |= read(node)
     return frozenset(inner)
+
+
+def changed_inside(body: Iterable[ast.stmt]) -> Names:
+    """The variables that functions inside declare as nonlocal."""
+    inner = (n for s in body if not isinstance(s, ast.Nonlocal) for n in ast.walk(s) if isinstance(n, ast.Nonlocal))
+    return frozenset(name for node in inner for name in node.names)
 
 
 def live_before(body: list[ast.stmt], after: Names) -> Names:
@@ -83,6 +94,8 @@ def _live(node: ast.stmt, after: Names) -> Names:
             )
         case ast.AugAssign():
             return after | read(node)
+        case ast.Delete():
+            return (after - {t.id for t in node.targets if isinstance(t, ast.Name)}) | read(node)
         case ast.FunctionDef() | ast.ClassDef():
             return (after - {node.name}) | read(node)
         case ast.Return() | ast.Raise():

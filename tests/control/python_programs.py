@@ -461,7 +461,41 @@ def long_unrolled(x):
     return x
 
 
+def deleted(x):
+    total = 0.0
+    for i in range(N):
+        scratch = x[i] * 2
+        total += scratch
+        del scratch
+    return total
+
+
+def assigned_in_a_test(x):
+    steps = 0
+    while (error := np.abs(x).max()) > 0.01:
+        x = x * 0.7
+        if (steps := steps + 1) > 500:
+            break
+    return x, error, steps
+
+
+def changed_by_a_closure(x):
+    total = 0.0
+
+    def add(v):
+        nonlocal total
+        if v > 0.5:
+            total += v
+
+    for i in range(N):
+        add(x[i])
+    return total
+
+
 PROGRAMS = [
+    (deleted, (uniform(N),)),
+    (assigned_in_a_test, (uniform(5),)),
+    (changed_by_a_closure, (uniform(N),)),
     (joined_conditions, (uniform(N), np.arange(N) % 7)),
     (smallest, (uniform(N), np.arange(N) % 7)),
     (long_unrolled, (uniform(8),)),

@@ -29,7 +29,7 @@ _COMPARISONS = ("V < V", "V <= V", "V == V", "V != V", "V > V")
 _TESTS = ("V < V <= V", "not T", "V % 2", "n > 1", "(T and T)", "(T or T)")
 _STATEMENTS = (
     "N = V % 11", "N = (N + V) % 13", "N += V % 3", "a, b = b % 7, a % 7", "A[I] = V % 11", "A[I] += V % 3",
-    "A[1:] += A[:-1] % 3", "x[:] = y % 5", "z = A + V % 4", "x[y > 7] %= 5", "N = A[I]",
+    "A[1:] += A[:-1] % 3", "x[:] = y % 5", "z = A + V % 4", "A[:] = np.where(y > 7, A % 5, A)", "N = A[I]",
 )  # fmt: skip
 _RANGES = ("range(3)", "range(18)", "range(m[0])", "range(n)", "range(1, m[1], 2)", f"range({SIZE})")
 _ITERATED = ("for i in R:", "for j in R:", "for i in R:", "for j, c in enumerate(A):", "for a in A:")
@@ -107,7 +107,7 @@ def function(text: str) -> FunctionType:
     """The function of a text, with the text as its source."""
     file = f"<random program {_number()}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"np": np}
     exec(compile(text, file, "exec"), scope)
     made: FunctionType = scope["f"]
     return made

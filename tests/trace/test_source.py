@@ -360,7 +360,68 @@ def jump_that_fails(x):
     return 2
 
 
+def deletes(x):
+    box = {1: 1, 2: 2}
+    for k in range(3):
+        scratch = x + k
+        x += scratch
+        del scratch, box[1]
+        box[1] = k
+    if x > 8:
+        del box
+        box = x
+    return x, box
+
+
+def assigns_in_tests(x):
+    if (y := x * 2) > 3:
+        x = y + 1
+    while (x := x - 2) > 0:
+        if (z := x % 3) == 1:
+            continue
+        note((x, z))
+    return x, y
+
+
+def changed_by_a_closure(n):
+    total = 0
+
+    def add(k):
+        nonlocal total
+        if k % 2:
+            total += k
+        else:
+            total = total - 1
+
+    for k in range(n):
+        add(k)
+        if k == 3:
+            add(k)
+    while total > 4:
+        add(0)
+    return total
+
+
+def matches(x):
+    out = []
+    for k in range(4):
+        match (k, x):
+            case (0, _):
+                continue
+            case (1, value) if value > 1 and value < 9:
+                out.append(value)
+            case (2, 3):
+                break
+            case (_, rest):
+                out.append((k, rest))
+    return out
+
+
 CASES = [
+    *((deletes, (x,)) for x in (0, 2)),
+    *((assigns_in_tests, (x,)) for x in (0, 1, 2, 9)),
+    *((changed_by_a_closure, (n,)) for n in (0, 3, 8)),
+    *((matches, (x,)) for x in (0, 3, 9)),
     *((loop_else_without_break, (n,)) for n in (0, 3, 60)),
     *((after_the_end, (x,)) for x in (0, 2, 3)),
     *((else_after_a_jump, (x,)) for x in (-1, 1, 5)),
@@ -390,6 +451,18 @@ CASES = [
 def test_same_as_written(function, args):
     made, _ = rewritten(function)
     assert outcome(made, args) == outcome(function, args)
+
+
+def test_blocks_have_the_name_of_their_function():
+    def outer(x):
+        if x:
+            for _ in range(x):
+                raise ValueError("here")
+
+    made, _ = rewritten(outer)
+    with pytest.raises(ValueError, match="here") as caught:
+        made(1)
+    assert caught.traceback[-1].name == "outer"
 
 
 def test_defaults_and_keywords():
@@ -485,7 +558,10 @@ def test_what_is_left_alone():
             x = 3
         return x
 
-    for function in (generate, count, drops, reuses):
+    def hides(x):
+        return (y := x) and y > 1
+
+    for function in (generate, count, drops, reuses, hides):
         assert source.rewrite(function) is None
 
 
