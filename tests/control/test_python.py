@@ -7,9 +7,10 @@ import pytest
 
 import numstax
 from numstax.errors import OutOfBoundsError, TraceError
-from tests.control import python_programs
+from tests.control import python_programs, statement_programs
 from tests.control.alike import N, check, uniform
-from tests.control.python_programs import PROGRAMS
+
+PROGRAMS = [*python_programs.PROGRAMS, *statement_programs.PROGRAMS]
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
