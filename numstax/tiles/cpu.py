@@ -58,7 +58,9 @@ def tiling(kernel: Kernel, machine: Hardware) -> Tiling:
     if all(not loop.inner for loop in kernel.loops):
         return _pointwise(kernel, machine)
     column, score = _best(kernel.outer, kernel.loops)
-    if any(isinstance(e, Accumulate) for loop in kernel.loops for e in loop.effects):
+    placing = [loop for loop in kernel.loops if any(isinstance(e, Accumulate) for e in loop.effects)]
+    placed_along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in placing if loop.inner)
+    if placing and sum(_unit_strides(loop, column) for loop in placing) >= placed_along_rows:
         return _column(kernel, column, machine)
     iterating = [loop for loop in kernel.loops if loop.inner]
     along_rows = sum(_unit_strides(loop, loop.inner[-1]) for loop in iterating)

@@ -11,7 +11,7 @@ import pytest
 import numstax
 from numstax.errors import OutOfBoundsError
 from numstax.trace.tracer import trace
-from tests.support import check
+from tests.support import check, same
 
 Array = Any
 RNG = np.random.default_rng(0)
@@ -142,3 +142,18 @@ def test_half_floats_and_complex_numbers() -> None:
 
     for dtype in ("f2", "f4", "c8", "i2"):
         check(write, (A * 8).astype(dtype), AT, W * 3)
+
+
+def test_few_long_rows_are_written_along_the_rows():
+    """What is placed in each row is as the row; lanes across the rows would be far apart."""
+
+    def bounced(x, places, values):
+        y = x * 2
+        y[:, places] = values
+        return y + 1
+
+    rng = np.random.default_rng(8)
+    x, places, values = rng.random((9, 20000)), rng.integers(0, 20000, 3000), rng.random((9, 3000))
+    compiled = numstax.jit(bounced, strict=True)
+    same(compiled(x, places, values), bounced(x, places, values))
+    assert "form='column'" not in compiled.inspect()
