@@ -19,6 +19,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import UnsupportedArgumentError
 from numstax.ir.graph import InputSpec
+from numstax.runtime.arrays import contents
 from numstax.runtime.interop import Family, family_of, seen
 from numstax.size_guards import size_conditions
 from numstax.trace.declared import axis_order
@@ -150,6 +151,7 @@ class Guard:
         """The leaves that are copied to a GPU."""
         self.families: dict[str, Family] = {}
         """The leaves that are on a GPU already."""
+        self._blank: dict[int, tuple[np.ndarray, Callable[[], np.ndarray]]] = {}
         self.kept: list[object] = []
         """Static objects: while they live, no other has their identity."""
         self.names: dict[str, object] = {
@@ -166,6 +168,10 @@ class Guard:
             [self._take(f"args[{k}]", v, k in static) for k, v in enumerate(args)],
             {k: self._take(f"kwargs[{k!r}]", v, k in static) for k, v in kwargs.items()},
         )
+
+    def forget(self) -> None:
+        """Nothing will be filled any more."""
+        self._blank.clear()
 
     def given(self) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of this call, ready for tracing: odd arrays are copies.  The guard forgets them."""
@@ -214,7 +220,16 @@ class Guard:
         for text, relation, want in tests:
             self.conditions.append(f"{text.format(path)} {relation} {self._name(want)}")
         self.families[path] = family
-        return self._leaf(path, blank(family.seen(value)))
+        layout = family.seen(value)
+        made = blank(layout)
+        self._blank[id(made)] = (made, lambda: contents(layout, family.device(value)))
+        return self._leaf(path, made)
+
+    def fill(self, array: np.ndarray) -> None:
+        """Put the values of an array on a GPU into the zeros that stand for it."""
+        if id(array) in self._blank:
+            made, read = self._blank.pop(id(array))
+            np.copyto(made, read())
 
     def _array(self, path: str, array: np.ndarray) -> Any:
         self._type(path, type(array))

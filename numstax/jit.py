@@ -256,7 +256,10 @@ class Jitted:
         knobs, backend = process()[0], backends.BACKENDS[place.backend]
         shapes = ShapeEnvironment(mode)
         start = time.perf_counter()
-        traced = tracer.trace(self.__wrapped__, *guard.given(), static_argnames=self._static_names, shapes=shapes)
+        traced = tracer.trace(
+            self.__wrapped__, *guard.given(), static_argnames=self._static_names, shapes=shapes, fill=guard.fill
+        )
+        guard.forget()
         seconds = time.perf_counter() - start
         if mode and shapes.was_read and not backend.supports_symbolic_shapes:
             return None

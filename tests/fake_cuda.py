@@ -97,6 +97,9 @@ class FakeDriver:
     def cuDevicePrimaryCtxRetain(self, device):
         return OK, 1000 + device
 
+    def cuCtxSynchronize(self):
+        return (OK,)
+
     def cuCtxSetCurrent(self, context):
         return (OK,)
 

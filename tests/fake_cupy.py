@@ -64,7 +64,7 @@ def made(array):
     return found
 
 
-def _function(name):
+def function(name, library=np):
     def call(*args, **kwargs):
         def plain(value):
             if isinstance(value, tuple | list):
@@ -73,7 +73,7 @@ def _function(name):
             return value.seen if isinstance(value, ndarray) else value
 
         work.append((name, _streams[-1]))
-        result = getattr(np, name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+        result = getattr(library, name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
         return kwargs.get("out") or (tuple(map(made, result)) if isinstance(result, tuple) else made(result))
 
     return call
@@ -91,7 +91,7 @@ def module(*functions: str) -> ModuleType:
     cupy = ModuleType("cupy")
     cupy.ndarray, cupy.empty = ndarray, empty
     for name in functions:
-        setattr(cupy, name, _function(name))
+        setattr(cupy, name, function(name))
     cupy.cuda = SimpleNamespace(
         Device=lambda number: contextlib.nullcontext(),
         ExternalStream=_external,

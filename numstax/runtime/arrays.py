@@ -122,6 +122,13 @@ def to_host(device: AnyDevice, layout: np.ndarray, stream: int) -> np.ndarray:
     return host.transpose(np.argsort(order)) if layout.ndim > 1 else host
 
 
+def contents(layout: np.ndarray, number: int) -> np.ndarray:
+    """A copy on the host of memory of a device, after all work of all streams."""
+    there = device(number)
+    there.wait()
+    return to_host(there, layout, there.stream())
+
+
 def span(array: np.ndarray) -> tuple[np.ndarray, int]:
     """All bytes from the lowest to the highest that the array touches, and where its first element is among them."""
     start = address_of(array)

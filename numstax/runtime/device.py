@@ -157,6 +157,11 @@ class Device:
         self.activate()
         self._ask(self.api.cuStreamSynchronize(stream))
 
+    def wait(self) -> None:
+        """Wait for all work of all streams."""
+        self.activate()
+        self._ask(self.api.cuCtxSynchronize())
+
     def order(self, first: int, second: int) -> None:
         """What `second` is given from now on waits for what `first` has been given."""
         if first != second:

@@ -42,10 +42,12 @@ WEAK_DTYPES: Mapping[type, np.dtype] = {
 
 
 class Recorder:
-    """`shapes` answers every question about sizes."""
+    """`shapes` answers every question about sizes; `fill` is called before the values of an argument are looked at."""
 
-    def __init__(self, shapes: ShapeEnvironment | None = None) -> None:
-        self.shapes = shapes or ShapeEnvironment()
+    def __init__(
+        self, shapes: ShapeEnvironment | None = None, fill: Callable[[np.ndarray], None] = lambda array: None
+    ) -> None:
+        self.shapes, self.fill = shapes or ShapeEnvironment(), fill
         self.nodes = Nodes()
         self.inputs: list[InputSpec] = []
         self.examples: list[Any] = []
@@ -239,7 +241,11 @@ class Recorder:
                 values[part] = self._values[part]
             elif part.op in CONTROL and not exact:
                 values[part] = [self.example(state) for state in control_args(part)[1]]
-        evaluate_nodes(topological([node]), values, self.examples, self.shapes.values)
+        nodes = topological([node])
+        for part in nodes:
+            if part.op == "input":
+                self.fill(self.examples[part.attr("position")])
+        evaluate_nodes(nodes, values, self.examples, self.shapes.values)
         return values[node]
 
     def remember(self, node: Node, results: Sequence[object]) -> None:

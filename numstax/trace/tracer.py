@@ -64,11 +64,13 @@ def trace(
     *,
     static_argnames: Iterable[str] = (),
     shapes: ShapeEnvironment | None = None,
+    fill: Callable[[np.ndarray], None] = lambda array: None,
 ) -> Traced:
     """Trace `function` on these arguments.
 
     Arrays must be in native byte order and aligned.  Arguments named in `static_argnames` are passed as they are.
-    Sizes of arrays and integers are numbers, or, where `shapes` says so, symbols.
+    Sizes of arrays and integers are numbers, or, where `shapes` says so, symbols.  Before the values of an array are
+    looked at, `fill` may put them there.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def trace(
     TraceError : something in the function cannot be captured.
     ShapeError, CastError, ... : the user's mistake, with the line it is in.
     """
-    rec = Recorder(shapes)
+    rec = Recorder(shapes, fill)
     rebinder = Rebinder(rec)
     arguments = Arguments(rebinder)
     static = frozenset(static_argnames)

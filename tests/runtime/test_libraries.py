@@ -61,6 +61,14 @@ def test_results_of_library_calls_can_be_kept(cupy):
         np.testing.assert_array_equal(got.seen, np.sort(X + k, axis=0))
 
 
+def test_shapes_of_library_calls_are_those_of_the_values(cupy):
+    cupy.linalg = cupy
+    cupy.solve = fake_cupy.function("solve", np.linalg)
+    a = np.eye(30, dtype=np.float32) * 3
+    got = numstax.jit(lambda a, b: np.linalg.solve(a, b), strict=True)(fake_cupy.made(a), fake_cupy.made(X.T.copy()))
+    np.testing.assert_allclose(got.seen, X.T / 3, rtol=1e-5)
+
+
 def test_functions_of_other_kinds_run_on_the_host(cupy):
     def program(x, generator):
         y = x * 2
