@@ -55,13 +55,14 @@ def _synchronisation() -> Iterator[Instruction]:
     )
 
 
+_WHOLE = ("i32", "u32", "i64", "u64")
 _ATOMICS: dict[str, tuple[str, tuple[str, ...], Callable[..., object]]] = {
-    "add": ("add", ("f32", "f64", "u32", "u64"), lambda old, new: old + new),
-    "maximum": ("max", ("i32", "u32", "i64", "u64"), np.maximum),
-    "minimum": ("min", ("i32", "u32", "i64", "u64"), np.minimum),
-    "bitwise_and": ("and", ("u32", "u64"), lambda old, new: old & new),
-    "bitwise_or": ("or", ("u32", "u64"), lambda old, new: old | new),
-    "bitwise_xor": ("xor", ("u32", "u64"), lambda old, new: old ^ new),
+    "add": ("add", ("f32", "f64", "i32", "u32", "i64", "u64"), lambda old, new: old + new),
+    "maximum": ("max", _WHOLE, np.maximum),
+    "minimum": ("min", _WHOLE, np.minimum),
+    "bitwise_and": ("and", _WHOLE, lambda old, new: old & new),
+    "bitwise_or": ("or", _WHOLE, lambda old, new: old | new),
+    "bitwise_xor": ("xor", _WHOLE, lambda old, new: old ^ new),
     "exchange": ("exch", ("u32", "u64"), lambda old, new: new),
 }
 _PTX_TYPE = {"f": "f", "i": "s", "u": "u"}
@@ -72,6 +73,8 @@ def _atomics() -> Iterator[Instruction]:
         for dtype in kinds:
             width = int(dtype[1:])
             kind = f"b{width}" if op in ("and", "or", "xor", "exch") else f"{_PTX_TYPE[dtype[0]]}{width}"
+            if (op, dtype) == ("add", "i64"):
+                kind = "u64"  # the same bits
             at = f"{{ .reg .u64 at; mad.lo.s64 at, $2, {width // 8}, $1; "
             text = f"{at}atom.{op}.{kind} $0, [at], $3; }}"
             yield Instruction(

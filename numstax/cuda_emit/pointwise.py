@@ -7,11 +7,25 @@ touch neighbouring memory.  All loads at known places come before the first comp
 
 from __future__ import annotations
 
-from numstax.cuda_emit.accesses import Staged, early_loads
+from numstax import dtypes
+from numstax.cuda_emit.accesses import Chunk, Staged, early_loads
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count
-from numstax.emit.nest import KernelText, Place
+from numstax.emit.nest import BodyText, KernelText, Place
+from numstax.emit.values import cast
 from numstax.ir.index import ONE, Index, Var, divides
+from numstax.ir.loops import Accumulate, Effect
+
+
+def _update(body: BodyText, effect: Effect, chunk: Chunk) -> bool:
+    """An atomic update; other points may update the same element."""
+    if not isinstance(effect, Accumulate):
+        return False
+    value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
+    buffer = body.kernel.text.buffer(body.kernel.buffer(effect.buffer))
+    name = f"atomic_{effect.op}_{dtypes.name(effect.dtype)}"
+    body.kernel.text.line(f"{name}({buffer}, {body.offset(effect.offset)}, {value})")
+    return True
 
 
 def print_points(kernel: KernelText) -> tuple[Index, ...]:
@@ -30,5 +44,7 @@ def print_points(kernel: KernelText) -> tuple[Index, ...]:
     limit = None if divides(block, total) is True else kernel.index(total)
     span = Span(variables, lane, tiling.width, tiling.unroll, first, step, limit)
     loads = early_loads(loops, {b.name: b for b in kernel.kernel.buffers})
-    Pass(kernel, loops, span, Staged(kernel, loads, tiling.unroll, lane, tiling.width)).run(stores_only)
+    Pass(kernel, loops, span, Staged(kernel, loads, tiling.unroll, lane, tiling.width)).run(
+        _update if tiling.form == "scatter" else stores_only
+    )
     return ((total + (block - 1)) // block,)

@@ -23,6 +23,7 @@ from numstax.program import Emitted, Program
 
 _PRINTERS = {
     "pointwise": print_points,
+    "scatter": print_points,
     "transpose": print_transposed,
     "stencil": print_stencil,
     "row": print_rows,

@@ -5,6 +5,7 @@ A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Form
   pointwise  no inner loops: every thread computes `unroll` chunks of `width` points
   transpose  no inner loops, some loads along another variable: tiles are turned in shared memory
   stencil    no inner loops, neighbouring rows load the same: a thread has several rows
+  scatter    pointwise, with atomic updates
   row        a team of threads for each outer point runs the loops one after another, along their last variable
   column     the loops run down columns: threads lie along an outer variable, and `team` of them down the rows
 
@@ -16,18 +17,32 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax.hardware import Gpu
-from numstax.ir.loops import Kernel, Schedule, Tiling, in_bodies
+from numstax.ir.loops import Kernel, Refusal, Schedule, Tiling, Unit, in_bodies
 from numstax.tiles.cuda_columns import tile_columns
 from numstax.tiles.cuda_locals import in_memory
 from numstax.tiles.cuda_points import tile_points
-from numstax.tiles.cuda_rows import tile_rows
+from numstax.tiles.cuda_rows import in_order, tile_rows
+from numstax.tiles.cuda_scatters import pieces
 
 
 def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
     """Every Kernel with the Tiling for this GPU; local rows for which a block has no room become temporaries."""
     schedule = in_bodies(schedule, lambda body: tile(body, gpu))
-    units = (u.with_tiling(tiling(u, gpu)) if isinstance(u, Kernel) else u for u in schedule.units)
-    return in_memory(replace(schedule, units=tuple(units)), gpu)
+    units: list[Unit] = []
+    slow: list[Refusal] = []
+    for unit in schedule.units:
+        if not isinstance(unit, Kernel):
+            units.append(unit)
+            continue
+        parts = pieces(unit)
+        if parts == (unit,):
+            units.append(unit.with_tiling(tiling(unit, gpu)))
+            if reason := in_order(unit):
+                slow.append(Refusal(unit.name, f"{reason}: one thread for each row"))
+        else:
+            units += [part.with_tiling(replace(tile_points(part, gpu, tiles=False), form="scatter")) for part in parts]
+    made = replace(schedule, units=tuple(units), refusals=(*schedule.refusals, *slow))
+    return in_memory(made, gpu)
 
 
 def tiling(kernel: Kernel, gpu: Gpu) -> Tiling:

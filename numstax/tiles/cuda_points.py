@@ -30,12 +30,13 @@ STENCIL_ROWS = 8
 WARP = 32
 
 
-def tile_points(kernel: Kernel, gpu: Gpu) -> Tiling:
+def tile_points(kernel: Kernel, gpu: Gpu, tiles: bool = True) -> Tiling:
+    """`tiles`: the form may be one of two-dimensional tiles."""
     total = hint(product(v.extent for v in kernel.outer))
     lane = max(reversed(kernel.outer), key=lambda v: _coalesced(kernel, v), default=None)
     width = 1 if lane is None else access_width(kernel, kernel.loops, lane)
     code = sum(operations(loop.body) for loop in kernel.loops)
-    if lane is not None:
+    if lane is not None and tiles:
         tiled = _transposed(kernel, lane, width, code) or _stencil(kernel, lane, code)
         if tiled is not None:
             return tiled

@@ -41,12 +41,12 @@ def simulated(
             raise IndexError(f"index {status[1]} is out of bounds for size {status[3]}")
     schedule = region.schedule
     assert schedule is not None
+    given = [b.name for b in schedule.buffers if b.kind in ("input", "scalar")]
     for position, name in schedule.writes:
-        written = memory[region.graph.inputs[position].name]
+        written = memory[given[position]]
         if memory[name] is not written:
             written[...] = memory[name].reshape(written.shape)
-    inputs = [memory[b.name] for b in schedule.buffers if b.kind in ("input", "scalar")]
-    return [memory[name] for name in schedule.outputs if name is not None], reports, inputs
+    return [memory[name] for name in schedule.outputs if name is not None], reports, [memory[n] for n in given]
 
 
 def _memory(region: Region, args: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
