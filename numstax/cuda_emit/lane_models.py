@@ -34,13 +34,6 @@ def ballot(lanes: Lanes, predicate: np.ndarray) -> np.ndarray:
     return np.broadcast_to(bits.sum(axis=1, keepdims=True, dtype=np.uint32), predicate.shape)
 
 
-def barrier_or(lanes: Lanes, predicate: np.ndarray) -> np.ndarray:
-    """Does the predicate hold in any thread of the block?"""
-    lanes.barrier()
-    held: np.ndarray = np.any(lanes.per_block(predicate & lanes.active), axis=1)
-    return lanes.from_blocks(held)  # type: ignore[no-any-return]
-
-
 def atomic(function: Callable[[Any, Any], Any]) -> Model:
     """``pointer[offset] = function(old, value)``, one lane after another; the old value."""
 
