@@ -22,6 +22,7 @@ from numstax.trace.scopes import (
     Scope,
     be_copy,
     description,
+    is_mixed,
     is_number,
     is_seen,
     joined,
@@ -111,7 +112,13 @@ class Choice:
             raise self._differ(name, x, y)
         then, orelse = (joined_value(self._rec, node, kind.dtype) for node in (then, orelse))
         k = self._add(then, orelse, None)
-        return lambda: self._value(k, kind, [v for v in (x, y) if not v.is_scalar], name)
+        mixed = is_mixed(kind_of(x), kind_of(y)) or not self._rec.mixed.isdisjoint((x.node, y.node))
+
+        def value() -> TracedArray:
+            self._rec.mixed.update([self._results[k]] * mixed)
+            return self._value(k, kind, [v for v in (x, y) if not v.is_scalar], name)
+
+        return value
 
     def _value(self, k: int, kind: Kind, ends: list[TracedArray], name: str) -> TracedArray:
         """The handle of a result that is one of two arrays."""

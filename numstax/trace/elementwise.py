@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import CastError
+from numstax.errors import CastError, UnsupportedOperationError
 from numstax.ir import ops
 from numstax.ir.graph import Node
 from numstax.trace.array import TracedArray
@@ -31,6 +31,10 @@ _COMPARISONS = {
     "equal": operator.eq,
     "not_equal": operator.ne,
 }
+
+
+_ALIKE = (*_COMPARISONS, "where", "logical_and", "logical_or", "logical_not")
+"""These do not depend on the types of numbers."""
 
 
 @lru_cache(maxsize=4096)
@@ -72,6 +76,11 @@ def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | No
     """A row of ops.ELEMENTWISE on array-likes; a NumPy scalar when every operand is 0-d."""
     operands = [operand(rec, v) for v in values]
     types = tuple(type_of(x) for x in operands)
+    if op not in _ALIKE and _is_ambiguous(rec, operands):
+        raise UnsupportedOperationError(
+            f"{op} of a number that is a Python integer or an element of an array, as values decide", user_origin(),
+            "convert it: int(x)",
+        )  # fmt: skip
     if op in _COMPARISONS and any(
         isinstance(x, TracedArray) and dtypes.kind(x.dtype) in "iub" and x.weak is None for x in operands
     ):
@@ -92,6 +101,18 @@ def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | No
     nodes = [expand(rec, x, d, shape) for x, d in zip(operands, operand_dtypes, strict=True)]
     arrays = [(x.sizes, x.strides_in_elements) for x in operands if isinstance(x, TracedArray) and x.sizes]
     return rec.laid_out(rec.nodes.elementwise(op, nodes, result), keep_order(rec.shapes, shape, arrays), not shape)
+
+
+def _is_ambiguous(rec: Recorder, operands: Sequence[Any]) -> bool:
+    """Would the result be another if a number that is a Python integer in some calls were one in all?"""
+    mixed = [x for x in operands if isinstance(x, TracedArray) and x.is_scalar and x.node in rec.mixed]
+    others = [x for x in operands if all(x is not m for m in mixed)]
+    return bool(mixed) and not (
+        len(mixed) == 1
+        and others
+        and all(isinstance(o, TracedArray) and o.weak is None for o in others)
+        and all(ops.result_type(mixed[0].dtype, o.dtype) == o.dtype for o in others)
+    )
 
 
 def in_range(rec: Recorder, operand: Any, value: object, dtype: np.dtype) -> Any:

@@ -27,6 +27,7 @@ from numstax.trace.scopes import (
     Scope,
     be_copy,
     description,
+    is_mixed,
     is_number,
     is_seen,
     joined,
@@ -106,6 +107,8 @@ class Loop:
             # a loop around this one captures it again and again: each time it would find the same
             if storage.position is not None or rec.nodes.number(storage.node) >= 0:
                 self.storages[id(storage)] = storage
+        self.mixed: set[Key] = set()
+        """States in `Recorder.mixed`."""
         self.sources: dict[Key, dict[int, Storage]] = {}
         """The arrays from before of which a state is a part."""
         for key, leaf in self._leaves(self.entry):
@@ -127,6 +130,8 @@ class Loop:
     def _be_state(self, key: Key, handle: TracedArray) -> None:
         self.kinds[key] = kind_of(handle)
         self.starts[key] = handle.node
+        if handle.node in self.rec.mixed:
+            self.mixed.add(key)
 
     def capture(self) -> None:
         try:
@@ -150,6 +155,7 @@ class Loop:
         scope = Scope(rec, self.functions, is_body=True)
         places = {key: placeholder(rec, kind, self.starts[key]) for key, kind in self.kinds.items()}
         held = {key: handle.node for key, handle in places.items()}
+        rec.mixed |= {held[key] for key in self.mixed}
         memory: dict[int, Node] = {}
         try:
             for place, storage in self.storages.items():
@@ -254,6 +260,11 @@ class Loop:
         if wide is None or (end.weak and wide == kind and end != kind):
             error = ApartError if not isinstance(self.entry[key[0]], Unassigned) else CannotCaptureError
             raise error(f"{name!r} is {kind} before an iteration and {end} after it")
+        mixed = is_mixed(kind, end) or handle.node in self.rec.mixed
+        if mixed and kind.weak and self.counted is not None and self.runs:
+            raise ApartError(f"{name!r} is {kind} before an iteration and {end} after it")
+        is_known = not mixed or key in self.mixed
+        self.mixed.update([key] * mixed)
         if wide != kind:
             self.kinds[key] = wide
             self.starts[key] = joined_value(self.rec, self.starts[key], wide.dtype)
@@ -262,7 +273,7 @@ class Loop:
         known = self.sources.setdefault(key, {})
         more = {id(s): s for s in seen if id(s) not in known}
         known |= more
-        return not more
+        return is_known and not more
 
     def _seen_through(self, value: Any, run: _Run) -> list[Storage]:
         """The arrays from before that the value is a part of."""
@@ -344,6 +355,7 @@ class Loop:
         }
         for key, storage in self.storages.items():
             rec.write(storage, results[key])
+        rec.mixed |= {results[key] for key in self.mixed}
         self._put(_After(self, run, results).handles(places))
 
 

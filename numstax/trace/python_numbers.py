@@ -15,6 +15,8 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import CastError, UnsupportedOperationError
 from numstax.ir.graph import Node
+from numstax.ir.index import Index, Quotient, Remainder, as_index
+from numstax.ir.ranges import index_interval
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 
@@ -67,6 +69,23 @@ def whole(rec: Recorder, x: TracedArray) -> TracedArray:
     elif x.dtype == dtypes.UINT64:
         node = nodes.require(node, _test(rec, "less_equal", node, _LARGEST - 1), "range")
     return _weak(rec, nodes.cast(node, dtypes.INT64), int)
+
+
+def of_size(rec: Recorder, index: Index) -> TracedArray:
+    """The number that an Index is: one node where all of it fits, and else operations that are checked."""
+    if index_interval(index) is not None:
+        return _weak(rec, rec.nodes.size(index), int)
+    total: Any = 0
+    for monomial, coefficient in index.terms:
+        term: Any = coefficient
+        for atom in monomial:
+            factor = _weak(rec, rec.nodes.size(as_index(atom)), int)
+            if isinstance(atom, Quotient | Remainder):
+                op = "floor_divide" if isinstance(atom, Quotient) else "remainder"
+                factor = operate(rec, op, (of_size(rec, atom.value), of_size(rec, atom.divisor)))
+            term = operate(rec, "multiply", (term, factor)) if isinstance(term, TracedArray) or term != 1 else factor
+        total = operate(rec, "add", (total, term)) if isinstance(total, TracedArray) or total else term
+    return rec.lift(total)
 
 
 def converted(rec: Recorder, x: TracedArray, dtype: np.dtype) -> Node:

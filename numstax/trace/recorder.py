@@ -76,6 +76,8 @@ class Recorder:
         self.scope: Scope | None = None
         """The innermost part of the program that is being run on trial."""
         self.storage_serial = 0
+        self.mixed: set[Node] = set()
+        """Numbers that are Python's integers or a narrow dtype's, as values decide."""
         self.library_error: Exception | None = None
         """What the last library call that failed raised, with the values of this call."""
         self.entries: dict[Node, Node] = {}
@@ -282,7 +284,7 @@ class Recorder:
         return self.shapes.holds(relation, index) if answer is None else answer
 
     def _lift_size(self, index: Index) -> TracedArray:
-        return self.fresh(self.nodes.size(self.shapes.resolve(index)), is_scalar=True, weak=int)
+        return python_numbers.of_size(self, self.shapes.resolve(index))
 
     # --- operations -------------------------------------------------------------------------------
 

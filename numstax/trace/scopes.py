@@ -241,6 +241,12 @@ def joined(a: Kind, b: Kind) -> Kind | None:
     return None
 
 
+def is_mixed(a: Kind, b: Kind) -> bool:
+    """Do operations on numbers of the two kinds differ, though one kind holds both?"""
+    weak, strong = (a, b) if a.weak else (b, a)
+    return weak.weak is int and strong.weak is None and strong.dtype.kind in "iu" and strong.dtype != dtypes.INT64
+
+
 def placeholder(rec: Recorder, kind: Kind, entry: Node | None) -> TracedArray:
     """A handle whose value is a state; `entry` is what it starts from."""
     key = serial()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import NumstaxWarning, PythonNumberError
+from numstax.errors import NumstaxWarning, PythonNumberError, UnsupportedOperationError
 from tests.control.alike import N, alike, plain
 
 BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
@@ -405,3 +405,40 @@ def test_checks_leave_a_loop_vectorised():
     assert left(compiled) == 1
     assert "unmet" in text
     assert "return" not in text
+
+
+def test_an_operation_that_depends_on_where_a_number_came_from():
+    def f(x):
+        number = 100
+        for i in range(len(x)):
+            if x[i] > 100:
+                number = x[i]
+        return number * 3
+
+    x = np.arange(N, dtype=np.int8)
+    with pytest.raises(UnsupportedOperationError, match="multiply of a number that is a Python integer or an element"):
+        numstax.jit(f, strict=True)(x)
+    with pytest.warns(NumstaxWarning):
+        assert numstax.jit(f)(x) == 300
+
+
+def test_sums_that_start_as_python_integers():
+    def f(x):
+        total, k = 0, 0
+        while k < len(x) and x[k] < 30:
+            total = total + x[k]
+            k += 1
+        return total
+
+    check(f, np.arange(N, dtype=np.int32), again=False)
+
+
+def test_arithmetic_on_counters():
+    def f(x):
+        total = 0
+        for i in range(int(x[0])):
+            total = (total * 31 + i * i * i * i * i + i * i // 3) % 1000003
+        return total
+
+    check(f, np.array([50]), again=False)
+    check(f, np.array([20000]))
