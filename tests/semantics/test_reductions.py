@@ -120,7 +120,8 @@ def test_norms(order: float | None) -> None:
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8"])
 def test_scans(dtype: str) -> None:
     x = normal((4, 33), dtype)
-    check(lambda x: (np.cumsum(x), np.cumsum(x, axis=0), x.cumsum(-1)), x, ulps=64)
+    terms = np.abs(x) if x.dtype.kind == "f" else x  # a sum near 0 of large terms depends on their order
+    check(lambda x: (np.cumsum(x), np.cumsum(x, axis=0), x.cumsum(-1)), terms, ulps=64)
     small = np.abs(x[:, :5]) if dtype not in ("?", "u8") else x[:, :5]
     check(lambda x: (np.cumprod(x), x.cumprod(1)), small, ulps=64)
 
