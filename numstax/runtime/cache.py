@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -205,6 +204,8 @@ def _version_file(package: str) -> str:
 
 def _version_of(package: str) -> str:
     """The installed version, '' where there is none."""
+    import importlib.metadata  # takes 30 ms: only for programs for GPUs
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

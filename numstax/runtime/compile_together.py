@@ -7,15 +7,21 @@ process has to import the compiler first: it is worth starting for every program
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from numstax.errors import CompileError
+from numstax.later import Later
 from numstax.program import Instruction, Program
 from numstax.runtime.cubin import Cubin
+
+if TYPE_CHECKING:
+    import pickle
+    import subprocess
+else:
+    pickle, subprocess = Later("pickle"), Later("subprocess")
 
 ALONE = 8
 """Programs that this process compiles sooner than a helper would have started."""
