@@ -94,7 +94,8 @@ class Program:
         of their params, or ``share_<name>(calls, team, tasks, grain, arguments..)`` without lo, hi and scratch.
 
     For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, `shared` for
-    the bytes of dynamic shared memory, and `counters` for the number of uint32 that are zero before and after each run.
+    the bytes of dynamic shared memory, and `counters` for the number of uint32 that are zero before and after each run;
+    `resident` blocks fit on an SM together, for which the compiler keeps within the registers.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Program:
     grid: tuple[str, ...] = ()
     shared: str = "0"
     counters: str = "0"
+    resident: int = 1
 
 
 Checked = tuple[str, str]

@@ -36,6 +36,7 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
     text = DeviceText(kernel.writes())
     for line in heading(kernel):
         text.line(line)
+    assert kernel.tiling is not None
     threads, blocks = _print(text, kernel, gpu)
     name = joined_name([kernel.name])
     # sizes named only by the launch formula are parameters too
@@ -53,6 +54,7 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
         block=threads,
         grid=blocks,
         shared=shared,
+        resident=kernel.tiling.blocks,
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
     return Emitted(numbered(program, used), args, 1, tuple(text.checks))

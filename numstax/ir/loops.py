@@ -177,7 +177,7 @@ class Tiling:
     On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point; `width` neighbouring elements
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
     'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
-    read again).
+    read again).  `blocks` are to share an SM.
     """
 
     vector: Var | None = None
@@ -190,6 +190,7 @@ class Tiling:
     width: int = 1
     cache: str = ""
     resident: int = 0
+    blocks: int = 1
 
 
 @record

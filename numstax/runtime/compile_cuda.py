@@ -63,7 +63,7 @@ def compile_program(program: Program) -> Cubin:
         try:
             library, _ = compiler._compile_pyfunc_with_fixup(
                 namespace[program.entry], signature_, device=False, abi="numba", cc=_capability(program.target),
-                fastmath=False, launch_bounds=(program.block, 1), lto=True,
+                fastmath=False, launch_bounds=(program.block, program.resident), lto=True,
             )  # fmt: skip
         except NumbaError as error:
             raise compile_error(program, str(error), getattr(getattr(error, "loc", None), "line", None)) from error

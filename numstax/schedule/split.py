@@ -38,6 +38,8 @@ ROWS, COLUMN_PART = 128, 1 << 17
 """Rows and elements in one part of a reduction down columns, at least: its partial results are as long as a row."""
 BLOCKS_PER_SM, BLOCK_PART, LINES = 4, 1 << 13, 512
 """On a GPU: parts for each SM, elements of one, and bytes of a row that the threads of a warp read together."""
+BLOCK_WORK = 1 << 17
+"""Operations that one block does in the time that another kernel takes to start."""
 ROW_IN_REGISTERS = 1 << 15
 """Elements of a row that the threads of a block keep in registers."""
 
@@ -69,7 +71,7 @@ def limits(machine: Hardware | Gpu) -> Limits:
     if isinstance(machine, Gpu):
         blocks = BLOCKS_PER_SM * machine.sms
         kept = machine.row_bytes, ROW_IN_REGISTERS
-        return Limits(enough_tasks(machine), blocks, BLOCK_PART, ROWS, BLOCK_PART, LINES, 0, *kept)
+        return Limits(enough_tasks(machine), blocks, BLOCK_PART, ROWS, BLOCK_PART, LINES, BLOCK_WORK, *kept)
     return Limits(enough_tasks(machine), PARTS, PART, ROWS, COLUMN_PART, STRIP, SMALL_WORK, machine.l2 // 2, None)
 
 

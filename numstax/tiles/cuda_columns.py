@@ -10,6 +10,8 @@ from numstax.tiles.cuda_points import CODE, access_width, accesses
 from numstax.tiles.cuda_rows import in_order
 
 THREADS = 256
+SECTORS = 64
+"""Bytes of a row that the threads of a block read together, at least."""
 LONG = 1024
 """Rows that a thread does not scan alone where columns are too few to keep the GPU busy."""
 UNROLL = 4
@@ -44,6 +46,9 @@ def tile_columns(kernel: Kernel, gpu: Gpu) -> Tiling | None:
     if ordered:
         across = max(across, gpu.warp)
     else:
+        narrow = SECTORS // max(kernel.buffer(name).dtype.itemsize for loop in inner for name, _ in accesses(loop))
+        while across * width > narrow and others * -(-lanes // (across * width)) < gpu.sms // 2:
+            across //= 2
         while team * across < THREADS and team * UNROLL < rows:
             team *= 2
         while team * across < gpu.warp:

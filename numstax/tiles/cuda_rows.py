@@ -8,6 +8,7 @@ synchronisation.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from numstax.hardware import Gpu
 from numstax.ir.handlers import operations
@@ -208,9 +209,8 @@ def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:
         for resident in (0, 1):
             group = team * width * unroll
             if (high - resident * group) * each <= room and (not resident or (low or 0) > group):
-                return Tiling(
-                    form="row", threads=team, team=team, width=width, unroll=unroll, cache="shared", resident=resident
-                )
+                made = Tiling(form="row", threads=team, team=team, width=width, unroll=unroll, cache="shared")
+                return replace(made, resident=resident, blocks=blocks)
     return None
 
 
