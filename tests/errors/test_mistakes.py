@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import DataDependentError, NumstaxWarning, OutOfBoundsError, ShapeError
+from numstax.errors import DataDependentError, NumstaxWarning, OutOfBoundsError, ShapeError, TraceError
 
 X = np.arange(40.0)
 
@@ -114,3 +114,24 @@ def test_draws_are_those_of_the_call():
     with pytest.warns(NumstaxWarning):
         got = compiled(X, np.array([77]), np.random.default_rng(1))
     np.testing.assert_array_equal(got, f(X, np.array([77]), np.random.default_rng(1)))
+
+
+def test_the_function_and_line_of_an_error_are_the_user_s():
+    def f(x, at):
+        total = 0.0
+        for i in range(40):
+            if x[i] > 3:
+                total += x[at[i]]
+        return total
+
+    with pytest.raises(OutOfBoundsError, match=r"test_mistakes.py:\d+, in f$"):
+        numstax.jit(f, strict=True)(X, np.full(40, 77))
+
+    def g(x):
+        for i in range(40):
+            if x[i] > 3:
+                raise ValueError("large")
+        return x
+
+    with pytest.raises(TraceError, match=r"raises ValueError: large\n  at .*test_mistakes.py:\d+, in g$"):
+        numstax.jit(g, strict=True)(X)
