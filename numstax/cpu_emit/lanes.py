@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import groupby
 
 from numstax.cpu_emit.column import Column, column
 from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
+from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
 from numstax.ir.index import ONE, Index, Var, as_index, divides, hint, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
@@ -96,7 +98,11 @@ class _LaneLoops:
                     self._column_loop(loop)
 
     def _one_pass(self, loops: Sequence[Loop]) -> None:
-        axis, chunk = self.axis(), self._chunk()
+        for piece in pieces(loops, self.lane):
+            self._piece(piece.loops, self.kernel.within(self.axis(), piece))
+
+    def _piece(self, loops: Sequence[Loop], axis: Axis) -> None:
+        chunk = self._chunk()
         if chunk == 1:
             self._pass(loops, [axis])
             return
@@ -105,8 +111,8 @@ class _LaneLoops:
         # a mask, which shows the compiler that less than a vector is left
         self.text.line(f"{whole} = {axis.stop} - (({axis.stop} - {factor(axis.start)}) & {chunk - 1})")
         blocks = Axis(None, part, axis.start, whole, str(chunk))
-        self._pass(loops, [blocks, Axis(self.lane, self.name, part, f"{part} + {chunk}")])
-        self._pass(loops, [Axis(self.lane, self.name, whole, axis.stop)])
+        self._pass(loops, [blocks, replace(axis, start=part, stop=f"{part} + {chunk}")])
+        self._pass(loops, [replace(axis, start=whole)])
 
     def _chunk(self) -> int:
         """Lanes at a time, where the number of lanes is not a number."""

@@ -35,8 +35,9 @@ class Reduction:
     in_one_piece = True
     """May the elements of a block run without a loop over blocks around them?"""
 
-    def __init__(self, kernel: KernelText, effect: Reduce) -> None:
+    def __init__(self, kernel: KernelText, loop: Loop, effect: Reduce) -> None:
         self.kernel, self.effect, self.dtype = kernel, effect, effect.dtype
+        self._number = loop.effects.index(effect)
         self.text = kernel.text
         self.acc = self.text.fresh("a")
 
@@ -56,8 +57,14 @@ class Reduction:
     def finish(self) -> None:
         self._store(self.acc)
 
+    def _within(self, body: BodyText) -> Reduce:
+        """The effect as it is in a body, which may be that of a piece of the loop."""
+        effect = body.loop.effects[self._number]
+        assert isinstance(effect, Reduce)
+        return effect
+
     def _value(self, body: BodyText) -> str:
-        k = self.effect.value
+        k = self._within(body).value
         return cast(body.value(k), body.dtype(k), self.dtype)
 
     def _store(self, value: str) -> None:
@@ -218,7 +225,7 @@ class AnyPosition(Reduction):
         self.text.line(f"{self.acc}, {self.position} = {start(op, self.dtype)}, int64({(1 << 63) - 1})")
 
     def update(self, body: BodyText) -> None:
-        value, at = self._value(body), position(body, self.effect)
+        value, at = self._value(body), position(body, self._within(body))
         wins = takes(self.effect.op, self.dtype, value, self.acc, at, self.position)
         with self.text.block(f"if {wins}"):
             self.text.line(f"{self.acc}, {self.position} = {value}, {at}")
@@ -261,8 +268,9 @@ class OnlineSoftmax(Reduction):
 
         def add(body: BodyText) -> None:
             term = f"exp_{self.name}({self._value(body)} - {shift})"
-            if self.effect.position_in is not None:
-                term = f"{term} * {body.value(self.effect.position_in)}"
+            entry = self._within(body).position_in
+            if entry is not None:
+                term = f"{term} * {body.value(entry)}"
             self.text.line(f"{part} = add_reassoc_{self.name}({part}, {term})")
 
         rerun(add)
@@ -280,18 +288,18 @@ def reduction(kernel: KernelText, loop: Loop, effect: Reduce) -> Reduction:
     if effect.op in ("argmax", "argmin"):
         simple = effect.position_in is None and kind in "iuf" and len(loop.effects) == 1
         ordered = simple and effect.position is not None and _increases(effect.position, loop.inner)
-        return (FirstPosition if ordered else AnyPosition)(kernel, effect)
+        return (FirstPosition if ordered else AnyPosition)(kernel, loop, effect)
     if effect.op == "online_softmax":
-        return OnlineSoftmax(kernel, effect)
+        return OnlineSoftmax(kernel, loop, effect)
     if effect.op in ("fmax", "fmin") and kind == "f":
-        return SkipNan(kernel, effect)
+        return SkipNan(kernel, loop, effect)
     if effect.op == "add" and kind == "c":
-        return ComplexSum(kernel, effect)
+        return ComplexSum(kernel, loop, effect)
     if effect.op == "add" and kind == "f" and not _short(loop):
-        return BlockSum(kernel, effect)
+        return BlockSum(kernel, loop, effect)
     if effect.op in ("logical_and", "logical_or") and len(loop.effects) == len(loop.inner) == 1 and not _short(loop):
-        return EarlyExit(kernel, effect)
-    return Reduction(kernel, effect)
+        return EarlyExit(kernel, loop, effect)
+    return Reduction(kernel, loop, effect)
 
 
 def _short(loop: Loop) -> bool:

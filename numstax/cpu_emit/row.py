@@ -17,6 +17,7 @@ from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.space import points, task_count
 from numstax.emit.combine import combine, start
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
+from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
 from numstax.emit.values import cast
 from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, product
@@ -87,10 +88,10 @@ def _place_locals(kernel: KernelText) -> None:
 
 @dataclass(slots=True)
 class _Copy:
-    """One of the rows printed side by side."""
+    """One of the rows printed side by side; `bodies`: one for each piece of the last axis."""
 
     kernel: KernelText
-    body: BodyText
+    bodies: list[BodyText]
     reductions: list[Reduction] = field(default_factory=list)
     carries: list[tuple[Scan, str]] = field(default_factory=list)
 
@@ -106,7 +107,7 @@ class _RowLoop:
         self.copies: list[_Copy] = []
         self.axes: list[Axis] = []
         for kernel in kernels:
-            copy = _Copy(kernel, None)  # type: ignore[arg-type]
+            copy = _Copy(kernel, [])
             copy.reductions = [reduction(kernel, loop, e) for e in loop.effects if isinstance(e, Reduce)]
             copy.carries = [(e, self.text.fresh("c")) for e in loop.effects if isinstance(e, Scan)]
             self.copies.append(copy)
@@ -133,8 +134,12 @@ class _RowLoop:
     def _use(self, axes: list[Axis], inside: bool = False) -> None:
         """What is printed next iterates these.  `inside` a branch: names given there do not hold outside of it."""
         self.axes = axes
+        cut = pieces([self.loop], self.loop.inner[-1]) if self.loop.inner else []
         for copy in self.copies:
-            copy.body = BodyText(copy.kernel.copy({}) if inside else copy.kernel, self.loop, axes)
+            kernel = copy.kernel.copy({}) if inside else copy.kernel
+            copy.bodies = [
+                BodyText(kernel, piece.loops[0], [*axes[:-1], kernel.within(axes[-1], piece)]) for piece in cut
+            ] or [BodyText(kernel, self.loop, axes)]
 
     def run(self) -> None:
         for copy in self.copies:
@@ -165,26 +170,34 @@ class _RowLoop:
         return self.blocked and sums and len(self.axes) == 2 and bounds(self.loop.inner[0].extent)[1] is None
 
     def _nest(self, depth: int) -> None:
-        innermost = depth == len(self.axes) - 1
         for copy in self.copies:
-            copy.body.enter(depth)
+            for body in copy.bodies:
+                body.enter(depth)
             if depth == self._carry_depth():
                 for scan, carry in copy.carries:
                     self.text.line(f"{carry} = {start(scan.op, scan.dtype)}")
-            if innermost:
-                for r in copy.reductions:
-                    r.begin_block()
-                self._ask_ahead(copy.kernel)
         if depth == len(self.axes):
-            self._print_effects()
-            return
-        with self.text.block(self.axes[depth].header):
-            self._nest(depth + 1)
-        if innermost:
-            names = tuple(a.name for a in self.axes[:-1])
-            for copy in self.copies:
-                for r in copy.reductions:
-                    r.end_block(names, partial(self._again, copy))
+            self._print_effects(0)
+        elif depth == len(self.axes) - 1:
+            self._innermost(depth)
+        else:
+            with self.text.block(self.axes[depth].header):
+                self._nest(depth + 1)
+
+    def _innermost(self, depth: int) -> None:
+        for copy in self.copies:
+            for r in copy.reductions:
+                r.begin_block()
+            self._ask_ahead(copy.kernel)
+        for k, body in enumerate(self.copies[0].bodies):
+            with self.text.block(body.axes[depth].header):
+                for copy in self.copies:
+                    copy.bodies[k].enter(depth + 1)
+                self._print_effects(k)
+        names = tuple(a.name for a in self.axes[:-1])
+        for copy in self.copies:
+            for r in copy.reductions:
+                r.end_block(names, partial(self._again, copy))
 
     def _ask_ahead(self, kernel: KernelText) -> None:
         for name, offset in self.ahead:
@@ -197,19 +210,20 @@ class _RowLoop:
         """Scans start anew for each point of the variables before the last."""
         return len(self.loop.inner) - 1
 
-    def _print_effects(self) -> None:
+    def _print_effects(self, piece: int) -> None:
         for copy in self.copies:
+            body = copy.bodies[piece]
             reductions, carries = iter(copy.reductions), iter(copy.carries)
-            for effect in self.loop.effects:
+            for effect in body.loop.effects:
                 if isinstance(effect, Store | Accumulate):
-                    copy.body.print_write(effect)
+                    body.print_write(effect)
                 elif isinstance(effect, Reduce):
-                    next(reductions).update(copy.body)
+                    next(reductions).update(body)
                 else:
                     _, carry = next(carries)
-                    value = cast(copy.body.value(effect.value), copy.body.dtype(effect.value), effect.dtype)
+                    value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
                     self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")
-                    copy.kernel.store(effect.buffer, copy.body.offset(effect.offset), carry)
+                    copy.kernel.store(effect.buffer, body.offset(effect.offset), carry)
 
     def _again(self, copy: _Copy, update: Callable[[BodyText], None]) -> None:
         """The innermost loop once more, inside the axes around it."""

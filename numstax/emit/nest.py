@@ -8,11 +8,13 @@ change in the inner loop is computed before it; a load of memory that the same l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
 
 from numstax import dtypes
+from numstax.emit.pieces import Piece
 from numstax.emit.spelling import POWERS, spell
 from numstax.emit.text import Text, factor
 from numstax.emit.values import bitcast, cast, literal, loaded, stored, zero
@@ -32,13 +34,15 @@ share in too few registers.  A few steps are better written out."""
 
 @record
 class Axis:
-    """One loop of a nest: ``for name in range(start, stop, step)``; `var` None for a block of the next axis."""
+    """One loop of a nest: ``for name in range(start, stop, step)``; `var` None for a block of the next axis.
+    `part` : it walks a part of the values of `var`, perhaps none of them."""
 
     var: Var | None
     name: str
     start: str
     stop: str
     step: str = ""
+    part: bool = False
 
     @property
     def header(self) -> str:
@@ -75,6 +79,16 @@ class KernelText:
         self.places: dict[str, Place] = {}
         self.bases: dict[Index, str] = {}
         self._buffers = {b.name: b for b in kernel.buffers}
+
+    def within(self, axis: Axis, piece: Piece) -> Axis:
+        """What `axis` has of a piece of its variable."""
+        assert axis.var is not None
+        if piece.lo is ZERO and piece.hi is axis.var.extent:
+            return axis
+        lo, hi, stop = (self.index(i) for i in (piece.lo, piece.hi, axis.var.extent))
+        first = axis.start if piece.lo is ZERO else lo if axis.start == "0" else f"max({axis.start}, {lo})"
+        last = axis.stop if piece.hi is axis.var.extent else hi if axis.stop == stop else f"min({axis.stop}, {hi})"
+        return replace(axis, start=first, stop=last, part=True)
 
     def copy(self, names: Mapping[Atom, str]) -> KernelText:
         """The same kernel with more variables bound."""
@@ -195,8 +209,8 @@ class BodyText:
 
     def _runs_below(self, depth: int) -> bool:
         """Does every axis inside `depth` run at least once, so that a load before it is a load of the program?"""
-        inside = (a.var for a in self.axes[depth:] if a.var is not None)
-        return all((bounds(var.extent)[0] or 0) >= 1 for var in inside)
+        inside = [a for a in self.axes[depth:] if a.var is not None]
+        return all(not a.part and (bounds(a.var.extent)[0] or 0) >= 1 for a in inside if a.var is not None)
 
     def _count_uses(self) -> list[int]:
         uses = [0] * len(self.loop.body)

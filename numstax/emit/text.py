@@ -13,7 +13,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import Origin
-from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index, divisor_text
+from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, Symbol, as_index, divisor_text, less
 from numstax.ir.loops import Buffer
 from numstax.program import Checked, Param
 
@@ -187,8 +187,19 @@ class Text:
         if isinstance(atom, Quotient | Remainder):
             sign = "//" if isinstance(atom, Quotient) else "%"
             value, divisor = (factor(self.index(part, names)) for part in (atom.value, atom.divisor))
+            if isinstance(atom, Remainder) and (turned := _turned(atom, value, divisor)):
+                return turned
             return f"({value} {sign} {divisor_text(atom.divisor, divisor)})"
         raise KeyError(f"{atom} is not a variable of this loop")
+
+
+def _turned(atom: Remainder, value: str, divisor: str) -> str:
+    """The remainder of a value that leaves the range on one side by less than the divisor: no slow division."""
+    if less(atom.value, ZERO) is False and less(atom.value, 2 * atom.divisor):
+        return f"({value} - {divisor} if {value} >= {divisor} else {value})"
+    if less(atom.value, -atom.divisor) is False and less(atom.value, atom.divisor):
+        return f"({value} + {divisor} if {value} < 0 else {value})"
+    return ""
 
 
 def factor(text: str) -> str:

@@ -18,6 +18,7 @@ Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
   transpose (axes)
   broadcast_to ()                  NumPy rules
   slice (starts, steps)            out[k0, ..] = x[starts[0] + k0*steps[0], ..]; rank kept, steps may be negative
+  roll (starts)                    out[k0, ..] = x[(starts[0] + k0) % n0, ..] for 0 <= starts[0] <= n0, ..
   diagonal (axis1, axis2, offset)  diagonal appended as the last axis
   window (axes)                    sliding_window_view: window axes appended, one for each of `axes`
   reduce_<op> (axes)               op of loops.Reduce ('reduce_add', ...); reduced axes are dropped; argmax/argmin

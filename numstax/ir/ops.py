@@ -175,7 +175,7 @@ REDUCTIONS: dict[str, np.ufunc] = {
 }
 _SCANNING = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 SCANS: dict[str, np.ufunc] = {name: REDUCTIONS[name] for name in _SCANNING}
-VIEWS = ("reshape", "transpose", "broadcast_to", "slice", "diagonal", "window")
+VIEWS = ("reshape", "transpose", "broadcast_to", "slice", "roll", "diagonal", "window")
 """Node operations that only rearrange indices; they cost nothing when lowered."""
 
 

@@ -141,6 +141,11 @@ def _slice(node: Node, symbols: Symbols, x: Array) -> Any:
     return x[_slices(node.attr("starts"), node.attr("steps"), shape, symbols)]
 
 
+def _roll(node: Node, symbols: Symbols, x: Array) -> Array:
+    starts = [-size_value(start, symbols) for start in node.attr("starts")]
+    return np.roll(x, starts, tuple(range(x.ndim)))
+
+
 def _update(node: Node, symbols: Symbols, base: Array, value: Array) -> Array:
     out = np.array(base)
     out[_slices(node.attr("starts"), node.attr("steps"), value.shape, symbols)] = value
@@ -251,6 +256,7 @@ _NODE_RULES: dict[str, Callable[..., Any]] = {
     "transpose": lambda node, symbols, x: x.transpose(node.attr("axes")),
     "broadcast_to": lambda node, symbols, x: np.broadcast_to(x, shape_value(node.shape, symbols)),
     "slice": _slice,
+    "roll": _roll,
     "diagonal": _diagonal,
     "window": _window,
     "gather": _gather,

@@ -106,6 +106,7 @@ class _Rewriter:
             "transpose": self.transpose,
             "broadcast_to": self.broadcast_to,
             "slice": self.slice,
+            "roll": self.roll,
             "cast": self.cast,
             "bitcast": self.bitcast,
             "where": self.where,
@@ -193,6 +194,20 @@ class _Rewriter:
         if node.shape == source.shape and all(a is ZERO and (s is ONE or n is ONE) for a, s, n in walks):
             return source
         return self.same(node, (source,), starts=starts, steps=steps)
+
+    def roll(self, node: Node, x: Node) -> Node | None:
+        starts = tuple(map(as_index, node.attr("starts")))
+        uniform = _uniform(x)
+        if uniform is not None:
+            return self.spread(node, uniform)
+        source = x
+        if x.op == "roll":
+            pairs = zip(map(as_index, x.attr("starts")), starts, node.shape, strict=True)
+            starts = tuple(b if a is ZERO else a if b is ZERO else (a + b) % n for a, b, n in pairs)
+            source = x.args[0]
+        if all(start is ZERO for start in starts):
+            return source
+        return self.same(node, (source,), starts=starts)
 
     def cast(self, node: Node, x: Node) -> Node | None:
         if node.dtype == x.dtype:

@@ -14,7 +14,19 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import VerifyError
 from numstax.ir.graph import CONTROL, Arg, Graph, Literal, Node, control_args, control_bodies, is_state
-from numstax.ir.index import ONE, Index, IndexLike, Symbol, as_index, atoms, contiguous_strides, less, product, same
+from numstax.ir.index import (
+    ONE,
+    ZERO,
+    Index,
+    IndexLike,
+    Symbol,
+    as_index,
+    atoms,
+    contiguous_strides,
+    less,
+    product,
+    same,
+)
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
 from numstax.ir.show import show_node
 from numstax.ir.verify_loops import verify_schedule
@@ -205,6 +217,13 @@ def _slice(node: Node, x: Node) -> Complaints:
     yield from _region(node, x, node.shape)
 
 
+def _roll(node: Node, x: Node) -> Complaints:
+    yield from _must(node, x.shape, x.dtype)
+    for axis, (start, size) in enumerate(zip(map(as_index, node.attr("starts")), x.shape, strict=True)):
+        if less(start, ZERO) or less(size, start):
+            yield f"axis {axis} of {size} elements cannot start at {start}"
+
+
 def _update(node: Node, base: Node, value: Node) -> Complaints:
     yield from _must(node, base.shape, base.dtype)
     if value.dtype != base.dtype:
@@ -364,6 +383,7 @@ _RULES: dict[str, tuple[str, int, Rule]] = {
     "transpose": ("axes", 1, _transpose),
     "broadcast_to": ("", 1, _broadcast_to),
     "slice": ("starts steps", 1, _slice),
+    "roll": ("starts", 1, _roll),
     "diagonal": ("axis1 axis2 offset", 1, _diagonal),
     "window": ("axes", 1, _window),
     "gather": ("axes", -1, _gather),

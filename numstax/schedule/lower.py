@@ -41,7 +41,9 @@ class _Lowering:
         self.storage = storage(self.targets.nodes(), private)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):
-            self.sites.declare(f"x{position}", spec.dtype, spec.shape, _kind(spec), _strides(spec))
+            # those of a body are what the buffers around it are
+            strides = spec.strides if private else _strides(spec)
+            self.sites.declare(f"x{position}", spec.dtype, spec.shape, _kind(spec), strides)
         for node in self.storage.order:
             if node.op == "input":
                 name = f"x{node.attr('position')}"

@@ -66,6 +66,12 @@ def _slice(node: Node, index: Position) -> Position:
     return tuple(as_index(a) + i * s for a, s, i in zip(starts, steps, index, strict=True))
 
 
+def _roll(node: Node, index: Position) -> Position:
+    starts: Any = node.attr("starts")
+    walks = zip(index, map(as_index, starts), node.shape, strict=True)
+    return tuple(i if start is ZERO else (i + start) % n for i, start, n in walks)
+
+
 def _diagonal(node: Node, index: Position) -> Position:
     axis1: Any = node.attr("axis1")
     axis2: Any = node.attr("axis2")
@@ -89,6 +95,7 @@ _RULES: dict[str, Callable[[Node, Position], Position]] = {
     "transpose": _transpose,
     "broadcast_to": _broadcast,
     "slice": _slice,
+    "roll": _roll,
     "diagonal": _diagonal,
     "window": _window,
 }

@@ -143,6 +143,9 @@ class Nodes:
             return self.transpose(x.args[0], tuple(inner[a] for a in axes))
         return self.make("transpose", (x,), tuple(x.shape[a] for a in axes), x.dtype, axes=axes)
 
+    def roll(self, x: Node, starts: Shape) -> Node:
+        return self.make("roll", (x,), x.shape, x.dtype, starts=starts)
+
     def diagonal(self, x: Node, axis1: int, axis2: int, offset: int, size: Index) -> Node:
         rest = tuple(n for k, n in enumerate(x.shape) if k not in (axis1, axis2))
         return self.make("diagonal", (x,), (*rest, size), x.dtype, axis1=axis1, axis2=axis2, offset=offset)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from numstax.ir.graph import Graph, Node, topological
-from numstax.ir.index import product
+from numstax.ir.index import as_index, product
 from tests.schedule.graphs import Graphs
 
 SIZES = (1, 2, 3, 4, 6)
@@ -100,7 +100,7 @@ def _step(draw: st.DrawFn, g: Graphs, pool: list[Node]) -> Node:
 
 def _view(draw: st.DrawFn, g: Graphs, x: Node) -> Node:
     shape = numbers(x)
-    kind = draw(st.sampled_from(("transpose", "reshape", "slice", "broadcast", "diagonal", "window")))
+    kind = draw(st.sampled_from(("transpose", "reshape", "slice", "roll", "broadcast", "diagonal", "window")))
     if kind == "transpose":
         return g.transpose(x, *draw(st.permutations(range(len(shape)))))
     if kind == "reshape":
@@ -108,6 +108,9 @@ def _view(draw: st.DrawFn, g: Graphs, x: Node) -> Node:
         divisors = [d for d in range(1, total + 1) if total % d == 0]
         first = draw(st.sampled_from(divisors))
         return g.reshape(x, *draw(st.sampled_from(((first, total // first), (total,)))))
+    if kind == "roll":
+        starts = tuple(as_index(draw(st.integers(0, n))) for n in shape)
+        return g.node("roll", (x,), x.shape, x.dtype, starts=starts)
     if kind == "broadcast" and len(shape) < 3:
         return g.broadcast(x, (draw(st.sampled_from(SIZES)), *shape))
     if kind == "diagonal" and len(shape) > 1:

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import erf
 
 from numstax.hardware import host
+from numstax.ir.index import product
 from numstax.ir.loops import Extern, Kernel, Loop, Reduce, Schedule, Store
 from numstax.ir.reference_loops import evaluate_schedule
 from numstax.ir.verify_loops import verify_schedule
@@ -244,10 +245,32 @@ def test_concatenation_writes_each_part_once() -> None:
     assert all(isinstance(e, Store) and e.buffer == schedule.outputs[0] for e in stores)
 
 
-def test_rolled_operands_are_copied_part_by_part() -> None:
-    schedule = compiled(lambda u: np.roll(u, 1, 0) + np.roll(u, -1, 1) - 2 * u, *arrays((400, 500)))
-    loads = [i for unit in schedule.units for loop in unit.loops for i in loop.body if i.op == "load"]
-    assert not any(load.args for load in loads), "masked reads are not vectorised"
+def gray_scott(u: Array, v: Array) -> tuple[Array, Array]:
+    def laplacian(a: Array) -> Array:
+        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4 * a
+
+    uvv = u * v * v
+    return u + 0.16 * laplacian(u) - uvv + 0.06 * (1 - u), v + 0.08 * laplacian(v) + uvv - 0.12 * v
+
+
+def life(cells: Array) -> Array:
+    around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+    n = sum(np.roll(cells, shift, (0, 1)) for shift in around)
+    return (n == 3) | ((cells != 0) & (n == 2))
+
+
+@pytest.mark.parametrize(("function", "inputs"), [(gray_scott, 2), (life, 1)])
+def test_a_stencil_of_rolls_is_one_kernel_over_its_inputs(function: Callable, inputs: int) -> None:
+    schedule = compiled(function, *arrays(*[(400, 500)] * inputs))
+    kernel = only_kernel(schedule)
+    assert sorted(b.kind for b in kernel.buffers) == ["input"] * inputs + ["output"] * len(schedule.outputs)
+    assert not any(i.args for loop in kernel.loops for i in loop.body if i.op == "load"), "reads are masked"
+
+
+def test_a_sum_over_rolled_operands_reads_them_in_place() -> None:
+    schedule = compiled(lambda s: (s * np.roll(s, 1, 0)).sum() + (s * np.roll(s, -2, 1)).sum(), *arrays((300, 400)))
+    shapes = [b.shape for b in schedule.buffers if b.kind == "temp"]
+    assert all((product(shape).value or 0) < 1000 for shape in shapes)
 
 
 def test_refusals_have_reasons() -> None:

@@ -225,16 +225,14 @@ def roll(rec: Recorder, a: Any, shift: Any, axis: Any = None) -> TracedArray:
     moved: dict[int, Any] = {}
     for k, s in zip(axes, shifts, strict=True):
         moved[k] = moved.get(k, 0) + s
+    starts = [ZERO] * x.ndim
     for k, s in moved.items():
         n = x.shape[k]
         if n and n >= abs(s):
-            cut = n - s if s > 0 else -s
+            starts[k] = size_of(n - s if s > 0 else -s)
         else:
-            cut = (-s) % n if n else 0
-        if cut:
-            lead = (slice(None),) * k
-            x = joined(rec, [x[(*lead, slice(cut, None))], x[(*lead, slice(None, cut))]], k)
-    return rec.fresh(x.node)
+            starts[k] = size_of((-s) % n if n else 0)
+    return rec.fresh(rec.nodes.roll(x.node, tuple(starts)) if any(s is not ZERO for s in starts) else x.node)
 
 
 def _shifted(rec: Recorder, x: Any, axes: Any, sign: int) -> TracedArray:
