@@ -48,7 +48,8 @@ def print_lanes(kernel: KernelText, parallel: bool) -> Index:
             size = factor(kernel.index(block))
             start = kernel.text.assign("lane", f"{size}*{kernel.names[block_var]}")
             stop = kernel.text.assign("end", f"min({start} + {size}, {stop})")
-        _LaneLoops(kernel, lane, start, stop, block, pointwise).run()
+        for branch in kernel.branches(rows):
+            _LaneLoops(branch, lane, start, stop, block, pointwise).run()
     return task_count(variables)
 
 

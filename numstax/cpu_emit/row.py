@@ -34,7 +34,8 @@ def print_rows(kernel: KernelText, parallel: bool) -> Index:
     if rows == 1:
         _place_locals(kernel)
         with points(kernel, outer, parallel):
-            _print_row([kernel])
+            for branch in kernel.branches(outer):
+                _print_row([branch])
         return task_count(outer)
     *others, last = outer
     groups = Var(f"{last.name}_group", (last.extent + (rows - 1)) // rows)

@@ -14,12 +14,12 @@ from pathlib import PurePath
 import numpy as np
 
 from numstax import dtypes
-from numstax.emit.pieces import Piece
+from numstax.emit.pieces import Piece, interior
 from numstax.emit.spelling import POWERS, spell
 from numstax.emit.text import Text, factor
 from numstax.emit.values import bitcast, cast, literal, loaded, stored, zero
 from numstax.errors import Origin
-from numstax.ir.index import ZERO, Atom, Index, Ref, Var, as_index, atoms, bounds
+from numstax.ir.index import ZERO, Atom, Index, Quotient, Ref, Remainder, Var, as_index, atoms, bounds
 from numstax.ir.loops import CHECKS, Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
 from numstax.ir.ops import resolve
 from numstax.ir.overlap import apart
@@ -90,12 +90,30 @@ class KernelText:
         last = axis.stop if piece.hi is axis.var.extent else hi if axis.stop == stop else f"min({axis.stop}, {hi})"
         return replace(axis, start=first, stop=last, part=True)
 
-    def copy(self, names: Mapping[Atom, str]) -> KernelText:
-        """The same kernel with more variables bound."""
-        other = KernelText(self.text, self.kernel)
+    def copy(self, names: Mapping[Atom, str], loops: tuple[Loop, ...] | None = None) -> KernelText:
+        """The same kernel with more variables bound, or with other loops."""
+        other = KernelText(self.text, self.kernel if loops is None else replace(self.kernel, loops=loops))
         other.names = {**self.names, **names}
         other.places = self.places
         return other
+
+    def branches(self, rows: Sequence[Var]) -> Iterator[KernelText]:
+        """The kernel, to be printed at a point of `rows`: where values are chosen by these variables (the border of a
+        padded array), first as it is inside, then for all points.  What is printed stands in branches."""
+        loops, tests = self.kernel.loops, []
+        for var in rows:
+            inside = interior(loops, var)
+            if inside.loops != loops:
+                name, lo, hi = self.names[var], self.index(inside.lo), self.index(inside.hi)
+                tests.append(f"({lo} <= {name}) & ({name} < {hi})")
+                loops = inside.loops
+        if not tests:
+            yield self
+            return
+        with self.text.block(f"if {' & '.join(tests)}"):
+            yield self.copy({}, loops)
+        with self.text.block("else"):
+            yield self.copy({})
 
     def buffer(self, name: str) -> Buffer:
         return self._buffers[name]
@@ -243,6 +261,7 @@ class BodyText:
     def enter(self, depth: int) -> None:
         """Print what becomes known at this depth."""
         if depth < self.depth:
+            self._name_divisions(depth)
             for index in dict.fromkeys(self._indices()):
                 self._base(index, depth)
         origin: Origin | None = None
@@ -252,6 +271,17 @@ class BodyText:
             before = instr.origin if instr.origin != origin else None
             if self._print(k, instr, before):
                 origin = instr.origin
+
+    def _name_divisions(self, depth: int) -> None:
+        """Names for the quotients and remainders that become known at `depth`: offsets have them in common."""
+        names = self.names if depth else self.kernel.names
+        found = [a for index in self._indices() for a in atoms(index) if isinstance(a, Quotient | Remainder)]
+        for atom in dict.fromkeys(reversed(found)):
+            parts = tuple(atoms(as_index(atom)))
+            if not any(isinstance(a, Ref) for a in parts) and self._index_depth(as_index(atom)) == depth:
+                if atom not in names:
+                    names[atom] = self.kernel.text.assign("q", self.kernel.text.index(as_index(atom), self.names))
+                self.names[atom] = names[atom]
 
     def _print(self, k: int, instr: Instr, origin: Origin | None) -> bool:
         """Print entry k, or keep its text for where it is used; was a statement printed?"""

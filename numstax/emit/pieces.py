@@ -7,11 +7,25 @@ are linear, so that it is a plain vector loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from numstax import dtypes
-from numstax.ir.index import ONE, ZERO, Atom, Index, Quotient, Ref, Remainder, Var, atoms, less, stride_of, substitute
+from numstax.ir.index import (
+    ONE,
+    ZERO,
+    Atom,
+    Index,
+    Quotient,
+    Ref,
+    Remainder,
+    Var,
+    atoms,
+    hint,
+    less,
+    stride_of,
+    substitute,
+)
 from numstax.ir.loops import Instr, Loop
 from numstax.records import record
 from numstax.schedule.record import Recorder, move_effect, prune
@@ -32,10 +46,19 @@ class Piece:
 
 def pieces(loops: Sequence[Loop], var: Var) -> list[Piece]:
     """What the range of `var` falls into; a single piece where cutting does not help."""
+    return _pieces(loops, var, (cut for loop in loops for cut in (*_turns(loop, var), *_choices(loop, var))))
+
+
+def interior(loops: Sequence[Loop], var: Var) -> Piece:
+    """The largest range of `var`, any variable, within which no values are chosen by it."""
+    found = _pieces(loops, var, (cut for loop in loops for cut in _choices(loop, var)))
+    return max(found, key=lambda piece: hint(piece.hi - piece.lo))
+
+
+def _pieces(loops: Sequence[Loop], var: Var, wanted: Iterable[Index]) -> list[Piece]:
     cuts: list[Index] = [ZERO, var.extent]
-    for loop in loops:
-        for cut in _cuts(loop, var):
-            _insert(cuts, cut)
+    for cut in wanted:
+        _insert(cuts, cut)
     if not 2 < len(cuts) <= MOST + 1:
         return [Piece(ZERO, var.extent, tuple(loops))]
     ranges = ((lo, hi, _Folding(var, lo, hi)) for lo, hi in pairwise(cuts))
@@ -55,12 +78,15 @@ def _insert(cuts: list[Index], cut: Index) -> None:
 # --- where to cut ---------------------------------------------------------------------------------
 
 
-def _cuts(loop: Loop, var: Var) -> Iterator[Index]:
+def _turns(loop: Loop, var: Var) -> Iterator[Index]:
     for index in dict.fromkeys(indices(loop)):
         for atom in atoms(index):
             if isinstance(atom, Quotient | Remainder):
                 yield from _change(atom.value, var)
                 yield from _change(atom.value - atom.divisor, var)
+
+
+def _choices(loop: Loop, var: Var) -> Iterator[Index]:
     for instr in loop.body:
         if instr.op == "less":
             a, b = (_integer(loop.body[k]) for k in instr.args)

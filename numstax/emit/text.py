@@ -194,11 +194,12 @@ class Text:
 
 
 def _turned(atom: Remainder, value: str, divisor: str) -> str:
-    """The remainder of a value that leaves the range on one side by less than the divisor: no slow division."""
+    """The remainder of a value that leaves the range on one side by less than the divisor: no slow division, and no
+    branch, of which a compiler of many has much to do."""
     if less(atom.value, ZERO) is False and less(atom.value, 2 * atom.divisor):
-        return f"({value} - {divisor} if {value} >= {divisor} else {value})"
+        return f"({value} - {divisor}*({value} >= {divisor}))"
     if less(atom.value, -atom.divisor) is False and less(atom.value, atom.divisor):
-        return f"({value} + {divisor} if {value} < 0 else {value})"
+        return f"({value} + {divisor}*({value} < 0))"
     return ""
 
 

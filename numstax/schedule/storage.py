@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topological
-from numstax.ir.index import bounds, hint, product
+from numstax.ir.index import ONE, as_index, bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
 from numstax.records import record
 
@@ -28,6 +28,12 @@ KERNEL = 1000
 GATHER = 4
 SELECT = 8
 """Choosing between two masked reads; a loop that does so is slow, since it is not vectorised."""
+BORDER = 4
+"""Where all but one in so many elements come from one part, loops over that part choose nothing."""
+PARTS = 4
+"""Writes in such a chain, at most."""
+LONGEST = 512
+"""Instructions that evaluate such a chain wherever it is used, at most: they take time to compile."""
 LARGEST = 1 << 40
 LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result", *CONTROL)
 """Nodes that no kernel computes."""
@@ -120,7 +126,12 @@ def elements(node: Node) -> int:
 
 
 class _Chooser:
-    """Operands first: the operations behind each value.  Users first: who evaluates it how often."""
+    """Operands first: the operations behind each value.  Users first: who evaluates it how often.
+
+    length : instructions that evaluate one element.
+    parts : for each update chain without gaps, the number of its parts, how many elements these have, the largest has,
+    and whether nothing is below; bordered : those of which one part is most.
+    """
 
     def __init__(self, order: list[Node], stored: set[Node]) -> None:
         self.order, self.stored = order, stored
@@ -132,6 +143,9 @@ class _Chooser:
         self.viewed: dict[Node, list[Demand]] = {node: [] for node in order}
         self.work: dict[Node, int] = {}
         self.total: dict[Node, int] = {}
+        self.length: dict[Node, int] = {}
+        self.parts: dict[Node, tuple[int, int, int, bool]] = {}
+        self.bordered: set[Node] = set()
         for node in order:
             self._count(node)
 
@@ -140,14 +154,33 @@ class _Chooser:
         update in place evaluates both its operands everywhere, a stored one each where it is needed."""
         if node in self.stored or node.op in LEAVES:
             self.work[node] = self.total[node] = 0
+            self.length[node] = 1
             return
         own = {"gather": GATHER, "update": SELECT, "cast": 1, "bitcast": 1}.get(node.op, 0)
         if node.op in ELEMENTWISE:
             own = ELEMENTWISE[node.op].flops
-        self.work[node] = min(own + sum(self.work[a] for a in dict.fromkeys(node.args)), LARGEST)
+        behind = [self.work[a] for a in dict.fromkeys(node.args)]
+        if node.op == "update":
+            self._look_for_border(node)
+        self.length[node] = min(1 + sum(self.length[a] for a in node.args), LARGEST)
+        self.work[node] = max(behind) if node in self.bordered else min(own + sum(behind), LARGEST)
         self.total[node] = elements(node) * self.work[node]
         if node.op == "update":
             self.total[node] = sum(self.total[a] for a in node.args)
+
+    def _look_for_border(self, node: Node) -> None:
+        """Does most of an update chain come from one array, without gaps?"""
+        base, value = node.args
+        unknown = base.op == "update" and base not in self.parts and base not in self.stored
+        if unknown or any(as_index(step) is not ONE for step in node.attr("steps")):
+            return
+        total = elements(node)
+        count, written, largest, fresh = self.parts.get(base, (0, 0, 0, base.op == "empty"))
+        written, largest = min(written + elements(value), total), max(largest, elements(value))
+        self.parts[node] = count + 1, written, largest, fresh
+        covered, rest = (written, 0) if fresh else (total, total - written)
+        if count < PARTS and BORDER * (covered - max(largest, rest)) <= covered:
+            self.bordered.add(node)
 
     def run(self) -> Storage:
         readers: dict[Node, set[Node]] = {}
@@ -174,6 +207,8 @@ class _Chooser:
             return False
         if node.op == "update" and self._is_rewritten(node):
             return True
+        if node in self.bordered and self.length[node] * (len(self.viewed[node]) + 1) > LONGEST:
+            return True
         evaluations = sum(demand.values())
         stored = self.total[node] + elements(node) * STORE + evaluations * LOAD
         if bounds(product(node.shape))[1] is not None:
@@ -182,13 +217,15 @@ class _Chooser:
         return evaluations * self.work[node] > stored
 
     def _is_rewritten(self, node: Node) -> bool:
-        """Is an update the base of a later one, and read by others too?  Then the later one can overwrite it."""
+        """Is an update the base of a later one in memory, and read by others too?  Then that can overwrite it."""
         users = self.users[node]
-        return len(users) > 1 and any(u.op == "update" and u.args[0] is node for u in users)
+        return len(users) > 1 and any(u.op == "update" and u.args[0] is node and u in self.stored for u in users)
 
     def _pass_on(self, node: Node, demand: Demand) -> None:
         for k, arg in enumerate(node.args):
             asked = {node: _evaluations(node, k)} if node in self.stored else demand
+            if asked is demand and k and node in self.bordered:
+                asked = {root: count * elements(arg) // max(elements(node), 1) for root, count in demand.items()}
             if node.op in VIEWS:
                 self.viewed[arg].append(asked)
             else:

@@ -267,6 +267,35 @@ def test_a_stencil_of_rolls_is_one_kernel_over_its_inputs(function: Callable, in
     assert not any(i.args for loop in kernel.loops for i in loop.body if i.op == "load"), "reads are masked"
 
 
+def five_points(p: Array) -> Array:
+    return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * p[1:-1, 1:-1]
+
+
+def slope(x: Array) -> Array:
+    down, right = np.gradient(x)
+    return np.sqrt(down * down + right * right)
+
+
+def joined(x: Array) -> Array:
+    return np.concatenate([x[-1:], x[:-1]]) + np.hstack([x[:, 1:], x[:, :1]])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: five_points(np.pad(x, 1)),
+        lambda x: five_points(np.pad(x, 1, mode="edge")),
+        lambda x: five_points(np.pad(x, 1, mode="wrap")),
+        lambda x: five_points(np.pad(x, 1, mode="reflect")),
+        slope,
+        joined,
+    ],
+)
+def test_arrays_with_borders_are_not_made(function: Callable) -> None:
+    kernel = only_kernel(compiled(function, *arrays((400, 500))))
+    assert [b.kind for b in kernel.buffers] == ["input", "output"]
+
+
 def test_a_sum_over_rolled_operands_reads_them_in_place() -> None:
     schedule = compiled(lambda s: (s * np.roll(s, 1, 0)).sum() + (s * np.roll(s, -2, 1)).sum(), *arrays((300, 400)))
     shapes = [b.shape for b in schedule.buffers if b.kind == "temp"]

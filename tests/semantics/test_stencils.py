@@ -56,6 +56,48 @@ STENCILS: dict[str, Callable[..., object]] = {
 }
 
 
+def five_points(p: np.ndarray) -> np.ndarray:
+    return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * p[1:-1, 1:-1]
+
+
+def bordered(x: np.ndarray) -> None:
+    p = np.pad(x, 2, mode="edge")
+    x += p[:-4, 2:-2]
+    x[:, :1] = p[2:-2, -1:]
+
+
+BORDERS: dict[str, Callable[..., object]] = {
+    "zeros": lambda x: five_points(np.pad(x, 1)),
+    "values": lambda x: np.pad(x, ((2, 1), (0, 3)), constant_values=7)[1:] * 2,
+    **{mode: (lambda x, mode=mode: five_points(np.pad(x, 1, mode=mode))) for mode in ("edge", "wrap", "symmetric")},
+    "wide": lambda x: [np.pad(x, ((3, 7), (5, 0)), mode=m) + 1 for m in ("edge", "wrap", "reflect", "symmetric")],
+    "joined": lambda x: np.concatenate([x[-1:], x[:-1]]) * np.hstack([x[:, 1:], x[:, :1]]),
+    "equal parts": lambda x: np.concatenate([x * 2, x + 1]) - np.vstack([x, x[::-1]])[::-1],
+    "strides": lambda x: np.concatenate([x[:, :1], x], 1)[:, ::2] + np.concatenate([x, x[:, -1:]], 1)[:, ::-2],
+    "sums": lambda x: (np.pad(x, 1).sum(), np.pad(x, 1, mode="edge").sum(0), np.pad(x, 2).max(1)),
+    "positions": lambda x: (np.pad(x, 3).argmax(1), np.pad(x, 1, mode="edge").argmin()),
+    "three axes": lambda x: np.pad(x[None] * 2, 1)[:-1, 1:, :-1] + np.pad(x[None], 1)[1:, :-1, 1:],
+    "transposed": lambda x: np.pad(x, 1).T[1:, 1:] * 2 + np.pad(x.T, 1)[:-1, :-1],
+    "bordered": bordered,
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (9, 37), (70, 4)])
+@pytest.mark.parametrize("name", BORDERS)
+def test_borders(name: str, shape: tuple[int, int]) -> None:
+    check(BORDERS[name], whole(shape))
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_borders_of_any_size(name: str) -> None:
+    check(BORDERS[name], whole((7, 11)), dynamic=True)
+
+
+def test_slopes() -> None:
+    """Differences along both axes, one-sided at the border."""
+    check(lambda x: np.hypot(*np.gradient(x)), whole((30, 41)), ulps=2)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (2, 1), (5, 2), (9, 37), (3, 4500)])
 @pytest.mark.parametrize("name", STENCILS)
 def test_stencils(name: str, shape: tuple[int, int]) -> None:

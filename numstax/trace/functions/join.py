@@ -264,7 +264,13 @@ def pad(rec: Recorder, array: Any, pad_width: Any, mode: Any = "constant", **kwa
     if mode in _INDEX_PADS and not kwargs and not any(rec.shapes.equal(n, ZERO) for n in x.sizes):
         for k, (before, after) in enumerate(widths):
             if before or after:
-                x = xp.take(x, _padded_places(rec, x.shape[k], before, after, mode), axis=k)
+                places = _padded_places(rec, x.shape[k], before, after, mode)
+                if isinstance(places, np.ndarray):
+                    margins = places[:before], places[len(places) - after :]
+                    low, high = (_taken(x, where, k) for where in margins)
+                    x = joined(rec, [part for part in (low, x, high) if part.shape[k]], k)
+                else:
+                    x = xp.take(x, places, axis=k)
         return rec.fresh(x.node)
     return extern.call(rec, np.pad, (x, pad_width, mode), kwargs)
 
@@ -281,6 +287,22 @@ def _padded_places(rec: Recorder, n: int, before: int, after: int, mode: str) ->
     period = 2 * n if mode == "symmetric" else 2 * n - 2
     folded = places % period
     return xp.minimum(folded, (period - 1 if mode == "symmetric" else period) - folded)
+
+
+def _taken(x: TracedArray, places: np.ndarray, axis: int) -> TracedArray:
+    """The elements at known places of an axis, by slicing where they are consecutive."""
+    lead, steps = (slice(None),) * axis, set(np.diff(places).tolist())
+    if not places.size:
+        return x[(*lead, slice(0))]
+    first, last = int(places[0]), int(places[-1])
+    if steps <= {1}:
+        return x[(*lead, slice(first, last + 1))]
+    if steps <= {-1}:
+        return x[(*lead, slice(last, first + 1))][(*lead, slice(None, None, -1))]
+    if steps <= {0}:
+        shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+        return xp.broadcast_to(x[(*lead, slice(first, first + 1))], shape)
+    return xp.take(x, places, axis=axis)
 
 
 def _pairs(widths: Any, ndim: int) -> list[tuple[int, int]]:
