@@ -37,7 +37,7 @@ def _lower_body(graph: Graph) -> Lowered:
 class _Lowering:
     def __init__(self, graph: Graph, private: bool) -> None:
         self.private = private
-        self.targets = targets(graph)
+        self.targets = targets(graph, private)
         self.storage = storage(self.targets.nodes(), private)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numstax.ir.graph import CONTROL, Node, can_fail, control_args, control_bodies, is_state, topological
+from numstax.ir.graph import CONTROL, Node, control_bodies
 from numstax.ir.index import Symbol, atoms
 from numstax.ir.show import index_leaves
+from numstax.schedule.positions import based_on, failing
 from numstax.schedule.sites import Sites
 from numstax.schedule.storage import Storage, Targets
 
@@ -28,6 +29,9 @@ class Overwriter:
                 self._arguments[f"x{node.attr('position')}"] = node
         for position, node in targets.writes:
             self._allow(node, f"x{position}")
+        roots = set(storage.roots)
+        # what fails after an argument has changed would leave a half-done call behind
+        self._failing = set[Node]() if private else roots & failing(storage.order, roots)
         self._readers = {node: set(roots) for node, roots in storage.readers.items()}
         self._after: dict[Node, set[Node]] = {root: set() for root in self._roots}
         for node, roots in self._readers.items():
@@ -35,19 +39,7 @@ class Overwriter:
                 self._after[_maker(node)] |= {_maker(r) for r in roots}
         if targets.binders:
             self._bind_sizes_first(storage, targets)
-        if not private:
-            self._fail_first(storage)
         self._overwritten: set[Node] = set()
-
-    def _fail_first(self, storage: Storage) -> None:
-        """What fails after an argument has changed would leave a half-done call behind."""
-        failing = [node for node in storage.order if can_fail([node])]
-        changing = self._allowed.keys() & set(storage.order)
-        if any(node.op != "require" for node in failing) or changing & set(topological(failing)):
-            self._allowed.clear()
-            return
-        for node in failing:
-            self._after[node] |= {_maker(changed) for changed in changing} & self._after.keys()
 
     def _bind_sizes_first(self, storage: Storage, targets: Targets) -> None:
         """Whoever uses a size that depends on data comes after the library call that shows it."""
@@ -82,7 +74,7 @@ class Overwriter:
         if argument is None or root not in self._kept:
             return None
         old = self._arguments[argument]
-        return argument if old is None or self._free(old, root) else None
+        return argument if self._is_safe(root) and (old is None or self._free(old, root)) else None
 
     def reads(self, root: Node, argument: str) -> bool:
         """Does `root` read what the argument held at first?"""
@@ -94,9 +86,14 @@ class Overwriter:
         place = self._sites.places.get(base)
         if place is None or base in self._kept:
             return False
-        if self._sites.buffers[place.buffer].kind != "temp" and self._allowed.get(root) != place.buffer:
-            return False
-        return self._free(base, root)
+        if self._sites.buffers[place.buffer].kind == "temp":
+            return self._free(base, root)
+        return self._allowed.get(root) == place.buffer and self._is_safe(root) and self._free(base, root)
+
+    def _is_safe(self, root: Node) -> bool:
+        """Can everything that may fail run before `root`?"""
+        root = _maker(root)
+        return root not in self._failing and not self._failing & self._reachable(root)
 
     def _free(self, base: Node, root: Node) -> bool:
         """Can all others that read `base` run before `root`?"""
@@ -118,10 +115,13 @@ class Overwriter:
 
     def claim(self, root: Node, base: Node | str) -> None:
         """`root` writes over `base` (a node, or an argument by name): its other readers go first."""
+        root = _maker(root)
+        if isinstance(base, str) or self._sites.places[base].buffer in self._arguments:
+            for other in self._failing:
+                self._after[other].add(root)
         old = self._arguments[base] if isinstance(base, str) else base
         if old is None:
             return
-        root = _maker(root)
         self._overwritten.add(old)
         for reader in self._readers.get(old, ()):
             if reader is not root:
@@ -152,13 +152,6 @@ class Overwriter:
                     ready.append(following)
         assert len(out) == len(self._roots), "the order of the schedule has a cycle"
         return out
-
-
-def based_on(node: Node) -> Node | None:
-    """What `node` is a changed version of."""
-    if node.op in ("update", "scatter"):
-        return node.args[0]
-    return control_args(node.args[0])[1][node.attr("k")] if is_state(node) else None
 
 
 def _symbols(node: Node) -> Iterator[Symbol]:

@@ -72,7 +72,7 @@ def _kernel(root: Node, value: Node, *indices: Node, place: Place, sites: Sites)
     position: list[Index | None] = [None] * root.ndim
     for axis, node in zip(axes, indices, strict=True):
         entry = values.value(node, index[: len(shape)])
-        position[axis] = values.position(entry, root.shape[axis], None, root.origin)
+        position[axis] = values.position(node, entry, root.shape[axis], None, root.origin)
     rest = iter(index[len(shape) :])
     offset = place.at(tuple(next(rest) if p is None else p for p in position))
     new = values.value(value, index)

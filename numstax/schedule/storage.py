@@ -19,6 +19,7 @@ from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topol
 from numstax.ir.index import ONE, as_index, bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
 from numstax.records import record
+from numstax.schedule.positions import checked, failing, fails
 
 STORE = 8
 """Writing one element to memory and reading it back, in additions."""
@@ -56,7 +57,8 @@ class Targets:
         return [*self.binders, *(n for n in self.outputs if n is not None), *(n for _, n in self.writes)]
 
 
-def targets(graph: Graph) -> Targets:
+def targets(graph: Graph, private: bool) -> Targets:
+    """`private` : nobody sees the arguments when something fails."""
     taken: set[Node] = set()
 
     def own(node: Node, new: bool = False) -> Node:
@@ -68,7 +70,15 @@ def targets(graph: Graph) -> Targets:
         return node
 
     outputs = tuple(own(o.node, new=True) if o.alias is None else None for o in graph.outputs)
-    return Targets(outputs, tuple((position, own(node)) for position, node in graph.writes), graph.binders)
+    found = Targets(outputs, tuple((position, own(node)) for position, node in graph.writes), graph.binders)
+    return found if private else _checked(found)
+
+
+def _checked(targets: Targets) -> Targets:
+    made = checked(targets.nodes(), [node for _, node in targets.writes])
+    outputs = tuple(None if n is None else made[n] for n in targets.outputs)
+    writes = tuple((position, made[node]) for position, node in targets.writes)
+    return Targets(outputs, writes, tuple(made[node] for node in targets.binders))
 
 
 def copy_of(node: Node) -> Node:
@@ -94,25 +104,28 @@ class Storage:
 def storage(wanted: list[Node], private: bool) -> Storage:
     """`private` : nobody sees the arguments when something fails."""
     order = topological(wanted)
-    forced = {*wanted, *(a for node in order for a in _whole(node))}
-    forced |= {n for n in order if n.op == "require" and not private}
-    stored = {n for n in order if _has_memory(n) or (n in forced and n.op not in LEAVES)}
+    memory = [node for node in order if _has_memory(node) or (node.op == "require" and not private)]
+    unsafe = failing(order, memory)
+    forced = {*wanted, *(a for node in order for a in _whole(node, unsafe))}
+    stored = {*memory, *(n for n in order if n in forced and n.op not in LEAVES)}
     return _Chooser(order, stored).run()
 
 
 def _has_memory(node: Node) -> bool:
-    kinds = ("input", "result", "matmul", "extern", "scatter", *CONTROL)
+    kinds = ("input", "result", "matmul", "extern", "scatter", "positions", *CONTROL)
     return node.op in kinds or node.op.startswith(("reduce_", "scan_"))
 
 
-def _whole(node: Node) -> Iterator[Node]:
-    """What must lie in memory for `node`."""
+def _whole(node: Node, unsafe: set[Node]) -> Iterator[Node]:
+    """What must lie in memory for `node`, also what could fail while it writes to an argument."""
     if node.op in ("matmul", "extern"):
         yield from map(_unviewed, node.args)
     elif node.op in CONTROL:
         yield from control_args(node)[2]
     elif node.op == "scatter":
         yield node.args[0]
+        if not fails(node) and node.args[1] in unsafe:
+            yield node.args[1]
 
 
 def _unviewed(node: Node) -> Node:

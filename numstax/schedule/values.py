@@ -86,6 +86,9 @@ class Values:
             return operands[-1]
         if node.op == "update":
             return self._select(request, operands)
+        if node.op == "positions":
+            (entry,) = operands
+            return recorder.wrap(recorder.cast(entry, dtypes.INT64, origin), node.attr("size"), mask, origin)
         if node.op in ELEMENTWISE or node.op in ("cast", "bitcast"):
             return recorder.op(node.op, tuple(operands), node.dtype, origin)
         if node.op == "require":
@@ -105,12 +108,14 @@ class Values:
         axes: Any = node.attr("axes")
         position: list[Index | None] = [None] * x.ndim
         for axis, r in zip(axes, requests, strict=True):
-            position[axis] = self.position(self._known[r], x.shape[axis], mask, node.origin)
+            position[axis] = self.position(r[0], self._known[r], x.shape[axis], mask, node.origin)
         rest = iter(index[rank:])
         return [*requests, (x, tuple(next(rest) if p is None else p for p in position), mask)]
 
-    def position(self, entry: int, extent: Index, mask: int | None, origin: Origin | None) -> Index:
-        """A recorded user's index as a position on an axis."""
+    def position(self, node: Node, entry: int, extent: Index, mask: int | None, origin: Origin | None) -> Index:
+        """A user's index, which `node` is and `entry` holds, as a position on an axis."""
+        if node.op == "positions":
+            return as_index(Ref(entry, extent))
         number = self._recorder.number(entry)
         if number is not None:
             if less(number, ZERO) is True:

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from numstax import dtypes
 from numstax.errors import OutOfBoundsError
 from numstax.ir.graph import Graph, Node
-from numstax.ir.index import ONE
-from numstax.ir.loops import Kernel, Store
+from numstax.ir.index import ONE, product
+from numstax.ir.loops import Kernel, Schedule, Store
 from numstax.knobs import Knobs
 from numstax.runtime.host import Host
+from numstax.schedule.fuse import fuse
+from numstax.schedule.kernels import can_fail
+from numstax.schedule.lower import lower
 from tests.schedule.graphs import Graphs
 from tests.schedule.test_control import I, Ran, part
 from tests.schedule.test_plan import planned
@@ -157,3 +160,68 @@ def test_chains_of_writes(host: Host, seed: int, op: str, updates: int) -> None:
     ran = Ran(g.graph(node, g.reduce("add", node, 0)), host, *args)
     np.testing.assert_array_equal(ran.outputs[0], want)
     np.testing.assert_array_equal(ran.outputs[1], want.sum(0))
+
+
+def writes_to_arguments(g: Graphs, chain: int) -> tuple[Node, list[Node]]:
+    """An argument of 1000 elements, written at 50 positions `chain` times."""
+    node = g.input(1000, dtype="float64")
+    places = [g.input(50, dtype="int64") for _ in range(chain)]
+    for where in places:
+        node = g.scatter(node, g("add", g.gather(node, (0,), where), 1.0), (0,), where)
+    return node, places
+
+
+def memory(schedule: Schedule) -> list[int | None]:
+    return [product(b.shape).value for b in schedule.buffers if b.kind == "temp"]
+
+
+@pytest.mark.parametrize("chain", [1, 3])
+def test_arguments_are_written_where_they_lie(host: Host, chain: int) -> None:
+    g = Graphs()
+    node, _ = writes_to_arguments(g, chain)
+    rng = np.random.default_rng(chain)
+    args = [rng.random(1000), *(rng.integers(-1000, 1000, 50) for _ in range(chain))]
+    want = args[0].copy()
+    for where in args[1:]:
+        want[where] += 1
+    ran = Ran(g.graph(writes=[(0, node)]), host, *args)
+    np.testing.assert_array_equal(ran.args[0], want)
+    assert set(memory(ran.schedule)) == {50}
+
+
+def test_all_positions_are_checked_before_the_first_write(host: Host) -> None:
+    """Also those of another argument, and values that are read at positions of their own."""
+    g = Graphs()
+    a, b = g.input(1000, dtype="float64"), g.input(800, dtype="float64")
+    i, j, k = (g.input(50, dtype="int64") for _ in range(3))
+    first = g.scatter(a, g("multiply", g.gather(b, (0,), k), 2.0), (0,), i)
+    second = g.scatter(b, g.gather(a, (0,), i), (0,), j)
+    graph = g.graph(writes=[(0, first), (1, second)])
+    schedule = fuse(lower(graph))
+    failed = [can_fail(unit) for unit in schedule.units]
+    wrote = [bool(unit.writes() & {"x0", "x1"}) for unit in schedule.units]
+    assert failed.index(False) == wrote.index(True)
+    assert max(size or 0 for size in memory(schedule)) < 800
+    rng = np.random.default_rng(0)
+    args = [rng.random(1000), rng.random(800), *(rng.integers(-800, 800, 50) for _ in range(3))]
+    ran = Ran(graph, host, *args)
+    want_a, want_b = args[0].copy(), args[1].copy()
+    want_a[args[2]] = args[1][args[4]] * 2
+    want_b[args[3]] = args[0][args[2]]
+    np.testing.assert_array_equal(ran.args[0], want_a)
+    np.testing.assert_array_equal(ran.args[1], want_b)
+
+
+def test_positions_that_the_argument_itself_tells_are_written_to_a_copy(host: Host) -> None:
+    """Which of them are in bounds is not known before the first write."""
+    g = Graphs()
+    a, i = g.input(9, dtype="int64"), g.input(3, dtype="int64")
+    first = g.scatter(a, g("add", g("multiply", i, 0), 40), (0,), i)
+    second = g.scatter(first, g("add", g("multiply", i, 0), 1), (0,), g.slice(first, slice(0, 3)))
+    graph = g.graph(writes=[(0, second)])
+    arguments = np.arange(9), np.array([5, 6, 7])
+    ran = Ran(graph, host, *arguments)
+    assert ran.args[0].tolist() == [1, 1, 1, 3, 4, 40, 40, 40, 8]
+    failing = [k for k, unit in enumerate(fuse(lower(graph)).units) if can_fail(unit)]
+    writing = [k for k, unit in enumerate(fuse(lower(graph)).units) if "x0" in unit.writes()]
+    assert max(failing) < min(writing)

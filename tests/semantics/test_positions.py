@@ -127,7 +127,12 @@ def test_no_argument_has_changed_when_a_position_is_outside(bad: int) -> None:
     def read(a: Array, i: Array) -> None:
         a[:2] = a[i] + 1
 
-    for function in (write, read):
+    def late(a: Array, i: Array) -> None:
+        a[:, 1] = 7
+        a[np.array([2, 3])] += a[1]
+        np.add.at(a, (i, i % 2), a[i, 0])
+
+    for function in (write, read, late):
         compiled, a = numstax.jit(function), A.copy()
         compiled(A.copy(), np.array([0, 1]))
         with pytest.raises(OutOfBoundsError, match=f"index {bad} is out of bounds for axis with size 6"):
