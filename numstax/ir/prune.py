@@ -1,8 +1,8 @@
-"""Control flow without the states and captured values that nobody needs.
+"""Control flow without the states, captured values and copies that nobody needs.
 
 A control node with the arguments and bodies it is to have enters, and the states that are used after it; what these
 hold leaves.  A state lives while it is used, or the test or a living state depends on it; one that no body writes is
-a captured value.
+a captured value.  What one branch of a 'cond' only hands on is in the state before it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,29 @@ def pruned(
     return results
 
 
+def handed_on(
+    args: Sequence[Node], bodies: dict[str, Graph], states: int, dying: Iterable[int]
+) -> tuple[tuple[Node, ...], dict[str, Graph]]:
+    """Arguments and branches of a 'cond' in which states start as what one branch would copy to them.
+
+    `dying` : numbers of captured values that nobody needs afterwards.
+    """
+    head, *given = args
+    left = set(dying)
+    for k in range(states):
+        if given[k].op == "empty":
+            for name, body in bodies.items():
+                value = dict(body.writes).get(k)
+                c = value.attr("position") if value is not None and value.op == "input" else -1
+                if c >= states and c in left:
+                    left.remove(c)
+                    given[k] = given[c]
+                    kept = replace(body, writes=tuple(write for write in body.writes if write[0] != k))
+                    bodies = {n: _reading(kept if n == name else b, {c: k}) for n, b in bodies.items()}
+                    break
+    return (head, *given), bodies
+
+
 def _live(bodies: Iterable[Graph], used: set[int]) -> tuple[list[int], set[int]]:
     """The states that live, and the arguments that are read for them."""
     written = {k for body in bodies for k, _ in body.writes}
@@ -56,21 +79,26 @@ def _live(bodies: Iterable[Graph], used: set[int]) -> tuple[list[int], set[int]]
 
 def _renumbered(body: Graph, places: Mapping[int, int], states: int) -> Graph:
     """The body with its arguments in other places; what it writes elsewhere than to the states is left out."""
+    writes = tuple((places[k], n) for k, n in body.writes if places.get(k, states) < states)
+    specs = {place: body.inputs[k] for k, place in places.items()}
+    inputs = tuple(specs[place] for place in range(len(specs)))
+    return replace(_reading(replace(body, writes=writes), places), inputs=inputs)
+
+
+def _reading(body: Graph, places: Mapping[int, int]) -> Graph:
+    """The body, reading other arguments."""
     builder, made = Builder(), dict[Node, Node]()
-    writes = [(places[k], n) for k, n in body.writes if places.get(k, states) < states]
-    roots = [*body.binders, *(out.node for out in body.outputs), *(n for _, n in writes)]
+    roots = [*body.binders, *(out.node for out in body.outputs), *(n for _, n in body.writes)]
     for node in topological(roots):
         attrs = dict(node.attrs)
         if node.op == "input":
-            attrs = {"position": places[node.attr("position")]}
+            attrs = {"position": places.get(node.attr("position"), node.attr("position"))}
         made[node] = builder.node(
             node.op, tuple(made[a] for a in node.args), node.shape, node.dtype, node.origin, **attrs
         )
-    specs = {place: body.inputs[k] for k, place in places.items()}
     return replace(
         body,
-        inputs=tuple(specs[place] for place in range(len(specs))),
         outputs=tuple(replace(out, node=made[out.node]) for out in body.outputs),
-        writes=tuple((k, made[n]) for k, n in writes),
+        writes=tuple((k, made[n]) for k, n in body.writes),
         binders=tuple(made[n] for n in body.binders),
     )

@@ -24,7 +24,7 @@ from numstax.ir.graph import CONTROL, Builder, Graph, Literal, Node, is_state
 from numstax.ir.index import ONE, ZERO, as_index
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS
 from numstax.ir.products import as_reduction
-from numstax.ir.prune import pruned
+from numstax.ir.prune import handed_on, pruned
 from numstax.ir.unrolled import unrolled
 from numstax.ir.values import cast
 
@@ -40,11 +40,14 @@ def _simplified(graph: Graph, known: Mapping[int, np.generic], inside: bool = Fa
     states: dict[Node, dict[int, Node]] = {}
     nodes = graph.named()
     used = defaultdict[Node, list[int]](list)
+    last: dict[Node, Node | None] = {a: node for node in nodes for a in node.args}
+    last.update(dict.fromkeys((*graph.binders, *(o.node for o in graph.outputs), *(n for _, n in graph.writes))))
     for node in filter(is_state, nodes):
         used[node.args[0]].append(node.attr("k"))
     for node in nodes:
         if node.op in CONTROL:
-            states[node] = rewriter.control(node, tuple(made[a] for a in node.args), used[node])
+            dying = {k for k, a in enumerate(node.args) if last[a] is node and a.op != "input"}
+            states[node] = rewriter.control(node, tuple(made[a] for a in node.args), used[node], dying)
         elif is_state(node):
             made[node] = states[node.args[0]][node.attr("k")]
         elif node.op == "input" and node.attr("position") in known:
@@ -139,8 +142,9 @@ class _Rewriter:
             else source
         )
 
-    def control(self, node: Node, args: tuple[Node, ...], used: Sequence[int]) -> dict[int, Node]:
-        """What the used states hold after control flow.  Constants are handed to the bodies as such."""
+    def control(self, node: Node, args: tuple[Node, ...], used: Sequence[int], dying: set[int]) -> dict[int, Node]:
+        """What the used states hold after control flow.  Constants are handed to the bodies as such.
+        `dying` : the arguments, by number, that nothing else needs any more."""
         first = 0 if node.op == "while" else 1
         trips = _constant(args[0]) if node.op == "for" else None
         if trips is not None and int(trips) <= 0:
@@ -150,6 +154,8 @@ class _Rewriter:
         values = {k: _constant(arg) for k, arg in enumerate(args[first:]) if k not in written}
         known = {k: value for k, value in values.items() if value is not None}
         simple = {name: _simplified(body, known, inside=True) for name, body in bodies.items()}
+        if node.op == "cond":
+            args, simple = handed_on(args, simple, node.attr("states"), (k - 1 for k in dying))
         return pruned(self.builder, node, args, simple, used)
 
     # --- rules: the node, its new arguments -> what to use instead ---

@@ -268,6 +268,56 @@ def life(g, n):
     return g
 
 
+def damped(u, n):
+    for k in range(n):
+        u = np.roll(u, 1) + 0.5 * u
+        if k % 3 == 0:
+            u = u * 0.25
+    return u
+
+
+def sharpened(u, n):
+    for k in range(n):
+        u = np.roll(u, 1) - 0.5 * u
+        if u.sum() > 0:
+            u = np.roll(u, -1) - 0.25 * u
+        elif k % 2:
+            u[1:-1] = u[2:] - u[:-2]
+    return u
+
+
+def accepted(u, n):
+    energy = (u * u).sum()
+    taken = 0
+    for k in range(n):
+        new = np.roll(u, 1) * (0.8 + 0.05 * k) - 0.1 * u
+        found = (new * new).sum()
+        if found < energy:
+            u, energy = new, found
+            taken += 1
+    return u, energy, taken
+
+
+def best(u, n):
+    least, kept = np.inf, u
+    for k in range(n):
+        u = np.roll(u, 1) - 0.5 * u
+        size = np.abs(u).max()
+        if size < least:
+            least, kept = size, u
+    return kept, least, u
+
+
+def exchanged(u, v, n):
+    for k in range(n):
+        a, b = u + 0.5 * np.roll(v, 1), v - 0.5 * np.roll(u, 1)
+        if a[0] > b[0]:
+            u, v = b, a
+        else:
+            u, v = a, b * 0.5
+    return u, v
+
+
 R = np.random.default_rng(0)
 S = R.random((12, 12))
 S = S @ S.T + 12 * np.eye(12)
@@ -306,4 +356,9 @@ PROGRAMS = [
     (editd, (R.integers(0, 3, 22), R.integers(0, 3, 25))),
     (solve_loop, (S, R.random(12), 20)),
     (life, ((R.random((20, 20)) > 0.5).astype(np.int64), 20)),
+    (damped, (R.random(50), 20)),
+    (sharpened, (R.random(50) - 0.4, 20)),
+    (accepted, (R.random(50), 20)),
+    (best, (R.random(50), 20)),
+    (exchanged, (R.random(50), R.random(50), 20)),
 ]
