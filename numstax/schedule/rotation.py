@@ -118,10 +118,23 @@ def _copied(body: Graph, p: int, at: int, varying: set[str]) -> int:
     links = list(_updates(node))[::-1]
     if not links or links[0].args[0].op != "input":
         return 0
-    if p == at and _is_region(node, p, varying):
-        read = _is_read(links, [n for _, n in body.writes])
-        return sum(elements(link.args[1]) for link in links[1:]) if read else 0
+    if _by_region(body, p, at, varying):
+        return _refreshes(links, [n for _, n in body.writes])
     return elements(node) - elements(links[0].args[1])
+
+
+def _by_region(body: Graph, p: int, at: int, varying: set[str]) -> bool:
+    """Are only the regions of the next state p written to the spare buffer?  Not where they are most of it, one after
+    the other: then nothing would be saved."""
+    node = dict(body.writes)[at]
+    if p != at or not _is_region(node, p, varying):
+        return False
+    return 2 * _refreshes(list(_updates(node))[::-1], [n for _, n in body.writes]) <= elements(node)
+
+
+def _refreshes(links: list[Node], roots: list[Node]) -> int:
+    """Elements of regions that are copied from the state to the spare buffer first."""
+    return sum(elements(link.args[1]) for link in links[1:]) if _is_read(links, roots) else 0
 
 
 def _into_spare(body: Graph, p: int, at: int, varying: set[str]) -> Graph:
@@ -129,7 +142,7 @@ def _into_spare(body: Graph, p: int, at: int, varying: set[str]) -> Graph:
     spare, node = len(body.inputs), dict(body.writes)[at]
     roots = [n for _, n in body.writes]
     made: dict[Node, Node] = {}
-    if p == at and _is_region(node, p, varying):
+    if _by_region(body, p, at, varying):
         links = list(_updates(node))[::-1]
         base = Node("input", (), (("position", spare),), node.shape, node.dtype)
         seen = _is_read(links, roots)

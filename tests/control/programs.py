@@ -318,6 +318,15 @@ def exchanged(u, v, n):
     return u, v
 
 
+def streamed(f, n):
+    for k in range(n):
+        for i in range(3):
+            f[:, i] = np.roll(f[:, i], i - 1)
+        density = f.sum(1)
+        for i in range(3):
+            f[:, i] += 0.3 * (density / 3 - f[:, i])
+
+
 R = np.random.default_rng(0)
 S = R.random((12, 12))
 S = S @ S.T + 12 * np.eye(12)
@@ -356,6 +365,7 @@ PROGRAMS = [
     (editd, (R.integers(0, 3, 22), R.integers(0, 3, 25))),
     (solve_loop, (S, R.random(12), 20)),
     (life, ((R.random((20, 20)) > 0.5).astype(np.int64), 20)),
+    (streamed, (R.random((50, 3)), 20)),
     (damped, (R.random(50), 20)),
     (sharpened, (R.random(50) - 0.4, 20)),
     (accepted, (R.random(50), 20)),

@@ -1,4 +1,5 @@
-"""Branches in time loops: nothing is allocated in a step, and what a branch only hands on is not copied."""
+"""Time loops: nothing is allocated in a step; what a branch only hands on, and what is replaced part by part, is not
+copied."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 from numstax.ir.index import product
 from numstax.ir.loops import Buffer, Control, EmittedLoop, Kernel, Schedule, Unit
 from numstax.pipeline import Region, build
-from tests.control.programs import accepted, damped, exchanged, sharpened
+from tests.control.programs import accepted, damped, exchanged, sharpened, streamed
 
 N = 5000
 U, V = np.random.default_rng(0).random((2, N))
@@ -61,3 +62,13 @@ def test_a_value_that_is_accepted_is_there_already() -> None:
     inner = list(bodies(schedule))
     assert sum(copies(unit) for body in inner for unit in body.units) == 1
     assert not any(is_large(b) for body in inner for b in body.buffers if b.kind == "temp")
+
+
+def test_a_state_that_is_replaced_part_by_part_changes_its_buffer() -> None:
+    schedule = region(streamed, np.ones((N, 3))).schedule
+    assert schedule is not None
+    (loop,) = (unit for unit in schedule.units if isinstance(unit, Control))
+    assert loop.rotate == ((0, 1), (1, 0))
+    (kernel,) = loop.bodies[0].schedule.units
+    assert isinstance(kernel, Kernel)
+    assert {b.name for b in kernel.buffers if b.kind != "local"} == {"x0", "x1"}
