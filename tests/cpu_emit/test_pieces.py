@@ -106,23 +106,23 @@ def test_rows_of_pieces(n: int, threshold: int) -> None:
 
 def test_rows_inside_choose_nothing() -> None:
     """Rows of a padded array: loops without choices where the row is inside, one test for each row."""
-    i, j = var("i", 300), var("j", 50)
-    x, out = buffer("x", F8, (298, 50), "input"), buffer("out", F8, (300, 50), "output")
+    i, j = var("i", 300), var("j", 800)
+    x, out = buffer("x", F8, (298, 800), "input"), buffer("out", F8, (300, 800), "output")
     b = BodyBuilder()
     tests = [
         b("less", *(b("index", dtype="i8", attr=as_index(e)) for e in pair), dtype="?") for pair in ((0, i), (i, 299))
     ]
     inside = b("logical_and", *tests, dtype="?")
-    value = b("where", inside, b.load(x, (as_index(i) - 1) * 50 + j, inside), b.const(1.0, F8), dtype=F8)
+    value = b("where", inside, b.load(x, (as_index(i) - 1) * 800 + j, inside), b.const(1.0, F8), dtype=F8)
     total = buffer("total", F8, (300,), "output")
     for effect, inner, target in (
-        (Store("out", as_index(i) * 50 + j, value), (), out),
+        (Store("out", as_index(i) * 800 + j, value), (), out),
         (Reduce("add", value, "total", as_index(i), F8), (j,), total),
     ):
         outer = (i,) if inner else (i, j)
         sched = schedule(kernel("padded", outer, [loop(inner, b, effect)], (x, target)))
         for threshold in (0, 1 << 40):
-            check(sched, np.arange(298.0 * 50).reshape(298, 50), threshold=threshold)
+            check(sched, np.arange(298.0 * 800).reshape(298, 800), threshold=threshold)
         text = emitted_text(sched)
         assert "if (1 <= i0) & (i0 < 299):" in text
         assert text.count(" if ") == 3  # the test, and two choices of the rows outside
