@@ -81,7 +81,7 @@ def _rows(kernel: Kernel) -> int:
     reductions = [e for e in effects if isinstance(e, Reduce)]
     plain = all(e.op in _TOGETHER for e in reductions) and not any(isinstance(e, Accumulate) for e in effects)
     short = all(_is_short(loop.inner[-1].extent) for loop in kernel.loops if loop.inner)
-    if not (reductions and plain and short and hint(kernel.outer[-1].extent) >= LEAST_ROWS):
+    if _costly(kernel) or not (reductions and plain and short and hint(kernel.outer[-1].extent) >= LEAST_ROWS):
         return 1
     return 4 if len(kernel.loops) == 1 else 2
 
@@ -111,8 +111,12 @@ def _pointwise(kernel: Kernel, machine: Hardware) -> Tiling:
 
 def _chunk(kernel: Kernel, machine: Hardware) -> int:
     """One vector at a time for bodies of several mathematical functions, 1 for others."""
-    costly = sum(i.op in ELEMENTWISE and ELEMENTWISE[i.op].flops >= COSTLY for loop in kernel.loops for i in loop.body)
-    return machine.lanes(max(b.dtype.itemsize for b in kernel.buffers)) if costly > 1 else 1
+    return machine.lanes(max(b.dtype.itemsize for b in kernel.buffers)) if _costly(kernel) > 1 else 1
+
+
+def _costly(kernel: Kernel) -> int:
+    """How many functions need many registers."""
+    return sum(i.op in ELEMENTWISE and ELEMENTWISE[i.op].flops >= COSTLY for loop in kernel.loops for i in loop.body)
 
 
 def _may_reach(extent: Index, size: int) -> bool:
