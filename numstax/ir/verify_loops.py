@@ -361,7 +361,9 @@ class _LoopCheck:
 
     def single_writer(self, name: str, offset: Index, masked: bool, inner: tuple[Var, ...]) -> Complaints:
         """Every variable that the write is repeated over must tell its elements apart."""
-        if masked or name not in self.buffers:
+        tiling = self.kernel.tiling
+        atomic = tiling is not None and tiling.form == "scatter"
+        if masked or atomic or name not in self.buffers:
             return
         mentioned = set(atoms(offset))
         repeated = inner if self.buffers[name].kind == "local" else (*self.kernel.outer, *inner)
