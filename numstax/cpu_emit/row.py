@@ -53,14 +53,14 @@ def _print_row(kernels: Sequence[KernelText], short: bool = False) -> None:
 
 
 def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
-    """Rows that are far apart, side by side: then each of them is followed by the next one in memory.  Long rows with
-    sums go one by one."""
+    """Rows side by side.  Those with sums are far apart: then each of them is followed by the next one in memory; and
+    go one by one where they are long."""
     text, first, extent = kernel.text, kernel.names[groups], kernel.index(last.extent)
     scans = any(isinstance(e, Scan) for loop in kernel.kernel.loops for e in loop.effects)
     lengths = dict.fromkeys(kernel.index(loop.inner[-1].extent) for loop in kernel.kernel.loops if loop.inner)
     short = "" if scans else " and ".join(f"{factor(n)} < {MANY}" for n in lengths if not n.isdigit())
-    apart = factor(kernel.index(groups.extent))
-    names = [first, *(text.assign("i", f"{first} + {k}*{apart}") for k in range(1, rows))]
+    base, apart = (f"{rows}*{first}", "1") if scans else (first, factor(kernel.index(groups.extent)))
+    names = [text.assign("i", f"{base} + {k}*{apart}") for k in range(rows)]
     copies = [kernel.copy({last: name}) for name in names]
     for copy in copies:
         _place_locals(copy)
@@ -69,7 +69,7 @@ def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
     with text.block("else"):
         each, row = text.fresh("i"), text.fresh("i")
         with text.block(f"for {each} in range(rolled({rows}))"):
-            place = f"{first} + {each}*{apart}"
+            place = f"{base} + {each}*{apart}"
             text.line(f"{row} = {f'{place} if {short} else {rows}*{first} + {each}' if short else place}")
             with text.block(f"if {row} < {extent}"):
                 _print_row([copies[0].copy({last: row})])
