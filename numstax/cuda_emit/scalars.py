@@ -7,7 +7,18 @@ the upper half of those of the float32.
 from __future__ import annotations
 
 from numstax.emit import scalars
-from numstax.emit.vecmath_record import Value, bitcast, convert, record, where
+from numstax.emit.vecmath_record import (
+    Value,
+    absolute,
+    at_most,
+    bitcast,
+    convert,
+    copysign,
+    fma,
+    polynomial,
+    record,
+    where,
+)
 from numstax.program import Intrinsic
 
 
@@ -39,9 +50,69 @@ def _exp(x: Value) -> Value:
     return rest.op("ex2") * scale
 
 
+# (tanh(x)/x - 1) / x**2 for |x| < 1, in powers of x**2
+_TANH = (
+    -0.33333295583724976,
+    0.13332344591617584,
+    -0.05387980118393898,
+    0.021486656740307808,
+    -0.007946104742586613,
+    0.002301363041624427,
+    -0.00035845153615809977,
+)
+_TWO_LOG2_E = 2.885390043258667
+
+
+def _tanh(x: Value) -> Value:
+    """An odd polynomial, and 1 - 2 / (e**(2|x|) + 1) from 1 on, where errors of the power count for little.  Error: 2
+    units in the last place, and a tenth where the power's and the quotient's meet."""
+    t = absolute(x)
+    square = t * t
+    near = fma(t * square, polynomial(square, _TANH), t)
+    far = fma(((t * _TWO_LOG2_E).op("ex2") + 1).op("rcp"), -2, 1)
+    return copysign(where(t < 1, near, far), x)
+
+
+# erf(x)/x for |x| < 7/8, in powers of x**2: the first coefficient, and the rest with what that lost in rounding
+_TWO_OVER_ROOT_PI = 1.128379225730896
+_ERF = (
+    -5.8861505669582925e-08,
+    -0.37612634897232056,
+    0.11283732950687408,
+    -0.026861583814024925,
+    0.005206747446209192,
+    -0.000821110385004431,
+    8.6753920186311e-05,
+)
+# log2(erfc(x)) for 7/8 <= x <= 4
+_LOG2_ERFC = (
+    -0.0002080513077089563,
+    -1.6272004842758179,
+    -0.9187380075454712,
+    -0.1504012495279312,
+    0.03228900581598282,
+    -0.004446381237357855,
+    0.00028839681181125343,
+)
+
+
+def _erf(x: Value) -> Value:
+    """An odd polynomial, and 1 - erfc(|x|) where erfc is small.  Error: 2 units in the last place."""
+    t = absolute(x)
+    square = t * t
+    near = fma(t, _TWO_OVER_ROOT_PI, t * polynomial(square, _ERF))
+    far = 1 - polynomial(at_most(t, 4.0), _LOG2_ERFC).op("ex2")
+    return copysign(where(t < 0.875, near, far), x)
+
+
+_FLOAT32 = {"exp": _exp, "tanh": _tanh, "erf": _erf}
 _ROWS = {
     name: record(name, ("f32",), function)
-    for name, function in (("round_bf16", _round_bf16), ("bf16_from_f32", _bf16_from_f32), ("exp_f32", _exp))
+    for name, function in (
+        ("round_bf16", _round_bf16),
+        ("bf16_from_f32", _bf16_from_f32),
+        *((f"{name}_f32", function) for name, function in _FLOAT32.items()),
+    )
 }
 
 

@@ -152,9 +152,10 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "fptoui": lambda kind, a: a.astype(kind),
     "fpext": lambda kind, a: a.astype(kind),
     "fptrunc": lambda kind, a: a.astype(kind),
-    # on GPUs only: rounded to the nearest; an approximation to about 2**-22
+    # on GPUs only: rounded to the nearest; approximations to about 2**-22 and 2**-23
     "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),
     "ex2": lambda _, a: np.exp2(a),
+    "rcp": lambda kind, a: np.divide(kind.type(1), a),
     "zext": lambda kind, a: a.astype(kind) if a.dtype.kind == "b" else a.view(f"u{a.dtype.itemsize}").astype(kind),
     "sext": lambda kind, a: a.view(f"i{a.dtype.itemsize}").astype(kind),
     "itrunc": lambda kind, a: a.astype(kind),

@@ -327,6 +327,7 @@ def _bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value
 _SPECIAL = {
     "bf16": _bf16,
     "ex2": _ptx("ex2.approx.ftz.T $0, $1;"),
+    "rcp": _ptx("rcp.approx.ftz.T $0, $1;"),
     "fneg": _negated,
     "fabs": _ptx("abs.T $0, $1;"),
     "rint": _ptx("cvt.rni.T.T $0, $1;"),
