@@ -41,7 +41,7 @@ def _exp(x: Value) -> Value:
     """2**(k + r) with k whole: r is found from x again, with log2(e) in two parts, so that its error is that of a small
     number.  Where k is at a limit, r is what goes beyond it.  Error: 2 units in the last place."""
     power = x * _LOG2_E
-    limited = where(power > _MOST, _MOST, where(power < -_MOST, -_MOST, power))
+    limited = power.op("fminimum", _MOST).op("fmaximum", -_MOST)
     shifted = limited + _WHOLE
     whole = shifted - _WHOLE
     rest = x.op("fma", x.like(_LOG2_E), -whole)
