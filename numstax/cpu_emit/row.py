@@ -64,6 +64,7 @@ def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
     copies = [kernel.copy({last: name}) for name in names]
     for copy in copies:
         _place_locals(copy)
+    alone = copies[0].copy({})  # what the first branch names has no value in the other
     with text.block(f"if {names[-1]} < {extent}{short and f' and {short}'}"):
         _print_row(copies, not scans)
     with text.block("else"):
@@ -72,7 +73,7 @@ def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
             place = f"{base} + {each}*{apart}"
             text.line(f"{row} = {f'{place} if {short} else {rows}*{first} + {each}' if short else place}")
             with text.block(f"if {row} < {extent}"):
-                _print_row([copies[0].copy({last: row})])
+                _print_row([alone.copy({last: row})])
 
 
 def _place_locals(kernel: KernelText) -> None:
