@@ -16,6 +16,7 @@ from typing import Any
 
 from numstax.cpu_emit.emit import emit
 from numstax.cuda_emit.emit import emit as emit_cuda
+from numstax.emit.verify_text import verify_text
 from numstax.hardware import Gpu, Hardware
 from numstax.ir.graph import Graph
 from numstax.ir.loops import EmittedControl, EmittedLoop, EmittedUnit, Schedule
@@ -123,6 +124,9 @@ def _verify(made: Value) -> None:
         verify_graph(made)
     elif isinstance(made, Schedule):
         verify_schedule(made)
+    elif isinstance(made, Plan):
+        for program in made.programs:
+            verify_text(program)
 
 
 def _report(step: Pass, before: Value | None, made: Value, seconds: float) -> None:
