@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
+from numstax import backends, pipeline, places
 from numstax.errors import (
     ArgumentCountError,
     AxisError,
@@ -42,25 +43,18 @@ from numstax.errors import (
 from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
 from numstax.ir.graph import can_fail
 from numstax.knobs import Knobs, from_environ
-from numstax.later import Later
 from numstax.records import record
 from numstax.requirements import REQUIREMENTS, CannotRunError
+from numstax.runtime import host as hosts
 from numstax.runtime.arrays import to_device
 from numstax.runtime.interop import OWN
+from numstax.trace import recorder, tracer
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket
 
 if TYPE_CHECKING:
-    from numstax import backends, pipeline, places
     from numstax.ir.graph import Graph
-    from numstax.runtime import host as hosts
     from numstax.runtime.launch import Launcher
-    from numstax.trace import recorder, tracer
-else:
-    # what a program does without that only decorates functions
-    backends, pipeline, places = Later("numstax.backends"), Later("numstax.pipeline"), Later("numstax.places")
-    hosts = Later("numstax.runtime.host")
-    recorder, tracer = Later("numstax.trace.recorder"), Later("numstax.trace.tracer")
 
 SPECIALISATIONS = 256
 """Artifacts kept for one function.  Further ones are compiled for their call and dropped, until

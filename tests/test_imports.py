@@ -1,4 +1,4 @@
-"""What importing numstax costs: nothing of the tracer, the compiler and the code generator until something compiles."""
+"""What importing numstax costs: nothing of the compiler and the code generator until something compiles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "module", ["numba", "sympy", "scipy", "matplotlib", "cuda", "numpy.ma", "numstax.pipeline", "numstax.trace.tracer"]
-)
+@pytest.mark.parametrize("module", ["numba", "llvmlite", "sympy", "scipy", "matplotlib", "cuda", "numpy.ma"])
 def test_import_loads_no(module: str) -> None:
     assert run(f"import sys, numstax; print({module!r} in sys.modules)") == "False"
 

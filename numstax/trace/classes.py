@@ -72,7 +72,6 @@ _REFUSED = {
     np.nditer: ("goes through an array one element at a time", "loop over indices, or use array operations"),
     np.vectorize: ("calls a Python function for each element", "call the function with whole arrays"),
     np.matrix: ("is an ndarray of another kind", "use a plain array; @ is the matrix product"),
-    np.ma.MaskedArray: ("is an ndarray of another kind", "keep the mask apart: np.where(mask, a, b)"),
     np.recarray: ("is an ndarray of another kind", "use one array for each field"),
     np.memmap: ("opens a file", "open it outside and pass the array"),
 }
@@ -93,9 +92,17 @@ def _new_array(
     return rec.call(np.empty, (shape, dtype, order or "C"), {})
 
 
+_MASKED = ("is an ndarray of another kind", "keep the mask apart: np.where(mask, a, b)")
+
+
+def _is_masked(cls: type) -> bool:
+    """Is it np.ma.MaskedArray?  Naming that would import numpy.ma, which takes 10 ms."""
+    return cls.__name__ == "MaskedArray" and cls.__module__.startswith("numpy.ma")
+
+
 def refused(cls: type) -> UnsupportedOperationError:
-    reason, remedy = _REFUSED[cls]
-    name = f"numpy.{'ma.' if cls is np.ma.MaskedArray else ''}{cls.__name__}"
+    reason, remedy = _MASKED if _is_masked(cls) else _REFUSED[cls]
+    name = f"numpy.{'ma.' if _is_masked(cls) else ''}{cls.__name__}"
     return UnsupportedOperationError(f"{name} {reason}, which cannot be compiled", user_origin(), remedy)
 
 
@@ -107,7 +114,7 @@ def numpy_class(rec: Recorder, cls: type) -> type | None:
 
     if cls in rec.stand_ins:
         return rec.stand_ins[cls]
-    if cls in _REFUSED:
+    if cls in _REFUSED or _is_masked(cls):
         convert: Callable[..., Any] = refuse
     elif cls is np.broadcast:
         convert = lambda *args: Broadcast(rec, args)  # noqa: E731
