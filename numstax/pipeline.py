@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from textwrap import indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numstax.cpu_emit.emit import emit
-from numstax.cuda_emit.emit import emit as emit_cuda
 from numstax.emit.verify_text import verify_text
 from numstax.hardware import Gpu, Hardware
 from numstax.ir.graph import Graph
@@ -26,6 +25,7 @@ from numstax.ir.show import show
 from numstax.ir.verify import verify_graph
 from numstax.ir.verify_loops import verify_schedule
 from numstax.knobs import Knobs
+from numstax.later import Later
 from numstax.program import Emitted, Plan
 from numstax.records import record
 from numstax.schedule.fuse import fuse
@@ -33,8 +33,14 @@ from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
 from numstax.schedule.split import split
 from numstax.tiles.cpu import tile
-from numstax.tiles.cuda import tile as tile_cuda
 from numstax.trace.tracer import trace
+
+if TYPE_CHECKING:
+    from numstax.cuda_emit import emit as cuda_emit
+    from numstax.tiles import cuda as cuda_tiles
+else:
+    # what only code for GPUs needs
+    cuda_emit, cuda_tiles = Later("numstax.cuda_emit.emit"), Later("numstax.tiles.cuda")
 
 Machine = Hardware | Gpu
 
@@ -85,11 +91,11 @@ def _schedule(region: Region) -> Schedule:
 
 
 def _tile(schedule: Schedule, machine: Machine | None) -> Schedule:
-    return tile_cuda(schedule, machine) if isinstance(machine, Gpu) else tile(schedule)
+    return cuda_tiles.tile(schedule, machine) if isinstance(machine, Gpu) else tile(schedule)
 
 
 def _emit(schedule: Schedule, machine: Machine | None, knobs: Knobs) -> tuple[EmittedUnit, ...]:
-    return emit_cuda(schedule, machine) if isinstance(machine, Gpu) else emit(schedule, knobs.parallel_threshold)
+    return cuda_emit.emit(schedule, machine) if isinstance(machine, Gpu) else emit(schedule, knobs.parallel_threshold)
 
 
 def compile_graph(graph: Graph, knobs: Knobs, machine: Machine | None = None) -> Region:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numstax.errors import UnsupportedArgumentError
 from numstax.ir.graph import Graph
 from numstax.knobs import Knobs
+from numstax.later import Later
 from numstax.records import record
 from numstax.runtime.device import device
 from numstax.runtime.device_host import DeviceHost
 from numstax.runtime.host import Host
 from numstax.runtime.interop import Family
-from numstax.runtime.simulated import SimulatedDevice
 from numstax.runtime.wrapper_device import Exchange
+
+if TYPE_CHECKING:
+    from numstax.runtime import simulated as simulation
+else:
+    # the interpreter, which only tests use
+    simulation = Later("numstax.runtime.simulated")
 
 
 @record
@@ -43,7 +49,7 @@ def gpu(knobs: Knobs, number: int) -> DeviceHost:
 @cache
 def simulated(knobs: Knobs) -> DeviceHost:
     """The same for the simulated GPU."""
-    return DeviceHost(knobs, SimulatedDevice())
+    return DeviceHost(knobs, simulation.SimulatedDevice())
 
 
 def place_of(there: set[int], wanted: str | None, backend: str | None, knobs: Knobs, host: Host) -> Place:

@@ -2,54 +2,18 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from numstax.emit.scalars import find
 from numstax.errors import CompileError
-from numstax.program import Instruction, Param, Program
+from tests.simulate.handwritten import SOFTMAX as HANDWRITTEN
+from tests.simulate.handwritten import program
 
 pytest.importorskip("numba_cuda", reason="needs the cuda extra")
 compile_together = pytest.importorskip("numstax.runtime.compile_together")
 compile_cuda = pytest.importorskip("numstax.runtime.compile_cuda")
 
-FLOAT32 = np.dtype(np.float32)
-THREAD = Instruction("thread_x", "llvm.nvvm.read.ptx.sreg.tid.x", ("i32",))
-BLOCK = Instruction("block_x", "llvm.nvvm.read.ptx.sreg.ctaid.x", ("i32",))
-SHUFFLE = Instruction(
-    "shuffle_xor_f32", "shfl.sync.bfly.b32 $0, $1, $2, 0x1f, 0xffffffff;", ("f32",), ("f32", "i32"), True, True
-)
-TEXT = """\
-def per_softmax(in0, out0):
-    t = thread_x()
-    row = int64(block_x())
-    x = registers_f32(32)
-    m = float32(-math.inf)
-    for c in range(8):
-        v = load4_f32(in0, row*1024 + int64(c*128 + t*4))
-        for e in range(4):
-            x[c*4 + e] = v[e]
-            m = maximum_f32(m, x[c*4 + e])
-    for k in range(5):
-        m = maximum_f32(m, shuffle_xor_f32(m, int32(16) >> k))
-    s = float32(0)
-    for e in range(32):
-        x[e] = exp_f32(x[e] - m)
-        s += x[e]
-    for k in range(5):
-        s += shuffle_xor_f32(s, int32(16) >> k)
-    for c in range(8):
-        store4_f32(out0, row*1024 + int64(c*128 + t*4), (x[c*4]/s, x[c*4+1]/s, x[c*4+2]/s, x[c*4+3]/s))
-"""
-SOFTMAX = Program(
-    "per_softmax",
-    "sm_90a",
-    TEXT,
-    "per_softmax",
-    (Param("in0", "pointer", FLOAT32), Param("out0", "pointer", FLOAT32)),
-    intrinsics=(THREAD, BLOCK, SHUFFLE, find("maximum_f32"), find("exp_f32")),
-    block=32,
-)
+SOFTMAX = program(HANDWRITTEN, block=32)
+TEXT = SOFTMAX.text
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100"])
