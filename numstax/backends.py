@@ -7,18 +7,23 @@ order, that gives the results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numstax.ir.graph import Graph
 from numstax.ir.reference import evaluate_graph
 from numstax.knobs import Knobs
+from numstax.later import Later
 from numstax.pipeline import Region, compile_graph
 from numstax.records import record
-from numstax.runtime.device_host import DeviceHost
-from numstax.runtime.graphs import launch
+from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Host
 from numstax.runtime.launch import Launcher, launcher
-from numstax.runtime.wrapper_device import Exchange
+
+if TYPE_CHECKING:
+    from numstax.runtime import graphs
+    from numstax.runtime.device_host import DeviceHost
+else:
+    graphs = Later("numstax.runtime.graphs")
 
 
 @record
@@ -54,8 +59,12 @@ def _gpu(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Co
     plan = region.plan
     assert plan is not None
 
-    made = launch(plan, host, exchange)
-    return Compiled(region, made.call, made.source, lambda observe: launch(plan, host, exchange, observe), made.note)
+    made = graphs.launch(plan, host, exchange)
+
+    def observed(observe: Callable[[str], None]) -> Launcher:
+        return graphs.launch(plan, host, exchange, observe)
+
+    return Compiled(region, made.call, made.source, observed, made.note)
 
 
 def _reference(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled:

@@ -7,14 +7,19 @@ understood, or a NUMSTAX_ variable that does not exist, is a `KnobError` naming 
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numstax.errors import KnobError
+from numstax.later import Later
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Later("difflib")
 
 PREFIX = "NUMSTAX_"
 LOG_TOPICS = ("compiles", "recompiles", "passes", "source")

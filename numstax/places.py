@@ -15,16 +15,15 @@ from numstax.ir.graph import Graph
 from numstax.knobs import Knobs
 from numstax.later import Later
 from numstax.records import record
-from numstax.runtime.device import device
-from numstax.runtime.device_host import DeviceHost
+from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Host
 from numstax.runtime.interop import Family
-from numstax.runtime.wrapper_device import Exchange
 
 if TYPE_CHECKING:
+    from numstax.runtime import device, device_host
     from numstax.runtime import simulated as simulation
 else:
-    # the interpreter, which only tests use
+    device, device_host = Later("numstax.runtime.device"), Later("numstax.runtime.device_host")
     simulation = Later("numstax.runtime.simulated")
 
 
@@ -37,19 +36,19 @@ class Place:
 
     @property
     def on_gpu(self) -> bool:
-        return isinstance(self.host, DeviceHost)
+        return self.backend in ("cuda", "simulate")
 
 
 @cache
-def gpu(knobs: Knobs, number: int) -> DeviceHost:
+def gpu(knobs: Knobs, number: int) -> device_host.DeviceHost:
     """What the calls on one GPU share.  Raises DeviceError where it cannot be used."""
-    return DeviceHost(knobs, device(number))
+    return device_host.DeviceHost(knobs, device.device(number))
 
 
 @cache
-def simulated(knobs: Knobs) -> DeviceHost:
+def simulated(knobs: Knobs) -> device_host.DeviceHost:
     """The same for the simulated GPU."""
-    return DeviceHost(knobs, simulation.SimulatedDevice())
+    return device_host.DeviceHost(knobs, simulation.SimulatedDevice())
 
 
 def place_of(there: set[int], wanted: str | None, backend: str | None, knobs: Knobs, host: Host) -> Place:

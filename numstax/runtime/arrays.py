@@ -6,14 +6,20 @@ it to the host for NumPy.  It has no arithmetic: functions under `jit` do that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax import dtypes
+from numstax.later import Later
 from numstax.runtime import dlpack
-from numstax.runtime.device import AnyDevice, device
 from numstax.runtime.memory import address_of, memory_at
+
+if TYPE_CHECKING:
+    from numstax.runtime import device as devices
+    from numstax.runtime.device import AnyDevice
+else:
+    devices = Later("numstax.runtime.device")
 
 
 class DeviceArray:
@@ -124,7 +130,7 @@ def to_host(device: AnyDevice, layout: np.ndarray, stream: int) -> np.ndarray:
 
 def contents(layout: np.ndarray, number: int) -> np.ndarray:
     """A copy on the host of memory of a device, after all work of all streams."""
-    there = device(number)
+    there = devices.device(number)
     there.wait()
     return to_host(there, layout, there.stream())
 
@@ -152,7 +158,7 @@ def to_device(array: Any, number: int = 0, stream: Any = None) -> DeviceArray:
     DeviceError : there is none that can be used.
     DeviceMemoryError : it is full.
     """
-    gpu = device(number)
+    gpu = devices.device(number)
     source = np.asarray(array, order="C")
     layout = np.ndarray(source.shape, source.dtype, gpu.root(max(source.nbytes, 1)))
     handle = gpu.stream() if stream is None else stream_handle(stream)

@@ -28,10 +28,11 @@ from numstax.runtime.arrays import span, to_host
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.cubin import Cubin
 from numstax.runtime.device import AnyDevice, Loaded
+from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Counts
 from numstax.runtime.interop import seen
 from numstax.runtime.memory import Pool, memory_at
-from numstax.runtime.wrapper_device import DeviceStyle, Exchange, extent
+from numstax.runtime.wrapper_device import DeviceStyle, extent
 
 COUNTERS = 1 << 16
 Stream = int

@@ -23,11 +23,12 @@ from numstax.records import record
 from numstax.runtime.device import ArgumentBuffer, Device
 from numstax.runtime.device_host import DeviceHost, Serving
 from numstax.runtime.driver import checked
+from numstax.runtime.exchange import Exchange
 from numstax.runtime.launch import Launcher, launcher
 from numstax.runtime.memory import address_of
 from numstax.runtime.recording import CannotReplayError, Copied, Inside, Launched, Outside, Recording, Word, recorded
 from numstax.runtime.wrapper import Style, Writer
-from numstax.runtime.wrapper_device import DeviceStyle, Exchange
+from numstax.runtime.wrapper_device import DeviceStyle
 
 VARIANTS = 8
 Values = tuple[Any, ...]

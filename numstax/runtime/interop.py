@@ -9,18 +9,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import UnsupportedArgumentError, UnsupportedDtypeError
+from numstax.later import Later
 from numstax.records import record
 from numstax.runtime import dlpack
 from numstax.runtime.arrays import DeviceArray
-from numstax.runtime.device import AnyDevice, device
 from numstax.runtime.libraries import cupy_view
 from numstax.runtime.memory import memory_at
+
+if TYPE_CHECKING:
+    from numstax.runtime import device as devices
+    from numstax.runtime.device import AnyDevice
+else:
+    devices = Later("numstax.runtime.device")
 
 Test = tuple[str, str, object]
 """Expression with ``{}`` for the array, ``is`` or ``==``, the value that it has."""
@@ -233,7 +239,7 @@ def _seen_layout(array: Any) -> tuple[Test, ...]:
 def _interface_seen(array: Any) -> np.ndarray:
     shown = array.__cuda_array_interface__
     if shown.get("stream", 1) not in (None, 1):
-        device(0).order(shown["stream"], 0)
+        devices.device(0).order(shown["stream"], 0)
     dtype, shape = np.dtype(shown["typestr"]), tuple(shown["shape"])
     return memory_at(shown["data"][0], shape, dtype, shown.get("strides"))
 

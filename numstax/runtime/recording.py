@@ -22,11 +22,12 @@ from numstax import dtypes
 from numstax.program import Allocate, Argument, Call, ControlStep, ExternCall, Param, Plan, Program, Result, all_steps
 from numstax.records import record
 from numstax.runtime.device import AnyDevice, Loaded
+from numstax.runtime.exchange import Exchange
 from numstax.runtime.interop import Family
 from numstax.runtime.launch import launcher
 from numstax.runtime.memory import Pool, address_of, memory_at
 from numstax.runtime.wrapper import Style, Writer
-from numstax.runtime.wrapper_device import DeviceStyle, Exchange
+from numstax.runtime.wrapper_device import DeviceStyle
 
 LONGEST = 4096
 """Launches in a graph; longer plans run as they are."""

@@ -16,26 +16,12 @@ from typing import Any
 
 from numstax import dtypes
 from numstax.program import Allocate, Argument, Call, Checked, ControlStep, ExternCall, Plan, Program, Result, all_steps
-from numstax.records import record
 from numstax.runtime.device import ALIGNED
-from numstax.runtime.interop import OWN, Family
+from numstax.runtime.exchange import Exchange
+from numstax.runtime.interop import OWN
 from numstax.runtime.wrapper import Style, Writer, bind, known, spelled
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-
-
-@record
-class Exchange:
-    """Whose arrays the arguments are, by name, and whose the results become; None: of NumPy, on the host.  `written` :
-    arguments that programs change; `constants` : those that no caller gave."""
-
-    arguments: tuple[tuple[str, Family | None], ...]
-    results: Family | None
-    written: frozenset[str] = frozenset()
-    constants: frozenset[str] = frozenset()
-
-    def family(self, name: str) -> Family | None:
-        return dict(self.arguments)[name]
 
 
 @dataclass

@@ -15,7 +15,6 @@ import functools
 import math
 import os
 import sys
-import sysconfig
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +35,7 @@ from numstax.trace.source import CONTROL, rewrite
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
-_STDLIB = sysconfig.get_paths()["stdlib"]
+_STDLIB = os.path.dirname(os.__file__)
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 _FORMS = f"{_PACKAGE}forms.py"
 """Functions of this file hold loops, which are captured as the user's are."""
