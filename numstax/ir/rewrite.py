@@ -113,6 +113,9 @@ class _Rewriter:
             "cast": self.cast,
             "bitcast": self.bitcast,
             "where": self.where,
+            "logical_not": self.logical_not,
+            "remainder": self.remainder,
+            "floor_divide": self.floor_divide,
             "matmul": self.matmul,
             **{f"reduce_{op}": self.reduce for op in REDUCTIONS},
         }
@@ -238,6 +241,30 @@ class _Rewriter:
     def where(self, node: Node, condition: Node, yes: Node, no: Node) -> Node | None:
         value = _constant(condition)
         return None if value is None else yes if value else no
+
+    def logical_not(self, node: Node, x: Node) -> Node | None:
+        return x.args[0] if x.op == "logical_not" and x.args[0].dtype == node.dtype else None
+
+    def remainder(self, node: Node, a: Node, b: Node) -> Node | None:
+        """By a power of two: its low bits, also where it is negative."""
+        power = self.power_of_two(node, b)
+        return None if power is None else self.bits("bitwise_and", node, a, (1 << power) - 1)
+
+    def floor_divide(self, node: Node, a: Node, b: Node) -> Node | None:
+        power = self.power_of_two(node, b)
+        return None if power is None else self.bits("right_shift", node, a, power)
+
+    def bits(self, op: str, node: Node, a: Node, number: int) -> Node | None:
+        if _constant(a) is not None:
+            return None
+        right = self.constant(node, np.asarray(number, node.dtype))
+        return self.builder.node(op, (a, right), node.shape, node.dtype, origin=node.origin)
+
+    def power_of_two(self, node: Node, divisor: Node) -> int | None:
+        value = _constant(divisor)
+        if value is None or dtypes.kind(node.dtype) not in "iu" or value <= 0 or int(value) & (int(value) - 1):
+            return None
+        return int(value).bit_length() - 1
 
     def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
         return as_reduction(self.builder, node, a, b, self.inside)

@@ -180,3 +180,25 @@ def test_a_long_region_takes_a_few_milliseconds() -> None:
     start = time.perf_counter()
     simplify(graph)
     assert time.perf_counter() - start < 0.1
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize(("op", "instead"), [("remainder", "bitwise_and"), ("floor_divide", "right_shift")])
+def test_division_by_a_power_of_two_needs_no_division(op: str, instead: str, dtype: str) -> None:
+    of = np.dtype(dtype)
+    limits = np.iinfo(of)
+    x = np.array([limits.min, limits.min + 1, 0, 1, 5, limits.max - 1, limits.max, *range(20)], of)
+    x = np.concatenate([x, (0 - x).astype(of)])
+    powers = [1 << k for k in range(8 * of.itemsize) if 1 << k <= limits.max]
+    others = [3, 7, limits.max] + ([-2, -4, limits.min] if limits.min < 0 else [])
+    for number in [*powers, *others]:
+        builder = Builder()
+        shape = (as_index(len(x)),)
+        source = builder.node("input", (), shape, of, position=0)
+        divisor = builder.node("constant", (), (), of, value=Literal.of(np.asarray(number, of), of))
+        spread = builder.node("broadcast_to", (divisor,), shape, of)
+        node = builder.node(op, (source, spread), shape, of)
+        graph = Graph((InputSpec("array", "x", of, shape, (as_index(1),)),), (Output(node),))
+        new = simplify(graph)
+        assert (new.outputs[0].node.op == instead) == (number in powers)
+        np.testing.assert_array_equal(evaluate_graph(new, [x], {})[0][0], getattr(np, op)(x, np.asarray(number, of)))
