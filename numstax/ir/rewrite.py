@@ -262,9 +262,8 @@ class _Rewriter:
 
     def power_of_two(self, node: Node, divisor: Node) -> int | None:
         value = _constant(divisor)
-        if value is None or dtypes.kind(node.dtype) not in "iu" or value <= 0 or int(value) & (int(value) - 1):
-            return None
-        return int(value).bit_length() - 1
+        number = int(value) if value is not None and dtypes.kind(node.dtype) in "iu" else 0
+        return number.bit_length() - 1 if number > 0 and number & (number - 1) == 0 else None
 
     def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
         return as_reduction(self.builder, node, a, b, self.inside)
