@@ -1,7 +1,8 @@
 """Hardware: one frozen row of facts for each machine we generate code for.
 
-Nothing enters but the operating system's own tables; `host()` gives the row of this machine, `GPUS` has those of
-GPUs by name.  Every row checks itself when made, so tiles can be derived from it without asking again.
+Nothing enters but the operating system's own tables; `host()` gives the row of this machine, `GPUS` and `CPUS` have
+others by name, and `CDNA` is the one that the paper's numbers are of.  Every row checks itself when made, so tiles can
+be derived from it without asking again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from numstax.atoms import ATOMS, FORMATS, Atom
 from numstax.records import record
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -66,6 +68,11 @@ class Gpu:
     registers_sm : 32-bit registers of an SM; threads_sm : threads resident on it.
     l2 : bytes of cache shared by all.
     bandwidth : bytes per second of its memory; clock : Hz.
+    rates : of the matrix instructions it has: family, operand format, multiplications with addition that an SM makes in
+        a clock cycle.
+    registers_thread : one thread can have; threads_block : threads of a block, at most.
+    line : bytes that are moved together; l2_rate, shared_rate : bytes an SM gets from either in a clock cycle.
+    asynchronous : copies to shared memory pass by the registers, so a block may have several under way.
     """
 
     name: str
@@ -78,15 +85,33 @@ class Gpu:
     l2: int
     bandwidth: float
     clock: float
+    rates: tuple[tuple[str, str, int], ...] = ()
     registers_sm: int = 65536
+    registers_thread: int = 255
+    threads_block: int = 1024
     warp: int = 32
+    line: int = 128
+    l2_rate: int = 48
+    shared_rate: int = 128
+    asynchronous: bool = True
 
     def __post_init__(self) -> None:
         facts = (self.sms, self.shared_block, self.threads_sm, self.l2, self.bandwidth, self.clock, self.registers_sm)
-        if min(facts) <= 0:
+        if min(*facts, self.registers_thread, self.line, self.l2_rate, *(rate for _, _, rate in self.rates), 1) <= 0:
             raise ValueError(f"Gpu facts must be positive: {self}")
-        if self.shared_block > self.shared_sm or self.threads_sm % self.warp:
+        if self.shared_block > self.shared_sm or self.threads_sm % self.warp or self.threads_block > self.threads_sm:
             raise ValueError(f"Gpu facts contradict each other: {self}")
+        if any(operand not in FORMATS for _, operand, _ in self.rates):
+            raise ValueError(f"Gpu with an unknown operand format: {self}")
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The matrix instructions it has."""
+        return tuple(atom for atom in ATOMS if (atom.family, atom.operand) in {rate[:2] for rate in self.rates})
+
+    def rate(self, atom: Atom) -> int:
+        """Multiplications with addition of an SM in a clock cycle.  Raises StopIteration where it lacks the atom."""
+        return next(rate for family, operand, rate in self.rates if (family, operand) == (atom.family, atom.operand))
 
     @property
     def row_bytes(self) -> int:
@@ -102,18 +127,94 @@ class Gpu:
 LATENCY = 600e-9
 """Seconds that a load from global memory takes."""
 _KIB, _MIB = 1 << 10, 1 << 20
+_EIGHT_BITS = ("f8e4m3", "f8e5m2", "i8", "u8")
+
+
+Rates = tuple[tuple[str, str, int], ...]
+
+
+def _rates(family: str, half: int, tf32: int, eight: int, operands: tuple[str, ...] = _EIGHT_BITS) -> Rates:
+    halves = ((family, "bf16", half), (family, "f16", half), (family, "tf32", tf32))
+    return (*halves, *((family, operand, eight) for operand in operands))
+
+
+_AMPERE = (
+    *_rates("mma", 1024, 512, 2048, ("i8", "u8")),
+    ("mma", "f64", 64),
+    ("fma", "f32", 64),
+    ("fma", "f64", 32),
+)
+# mma.sync keeps a Hopper's tensor cores about five eighths busy
+_HOPPER = (
+    *_rates("wgmma", 2048, 1024, 4096),
+    *_rates("mma", 1280, 640, 2560),
+    ("mma", "f64", 128),
+    ("fma", "f32", 128),
+    ("fma", "f64", 64),
+)
+_ADA = (*_rates("mma", 512, 256, 1024), ("fma", "f32", 128), ("fma", "f64", 2))
+# consumer boards accumulate in float32 at half the speed
+_ADA_GEFORCE = (
+    *_rates("mma", 256, 128, 512, _EIGHT_BITS[:2]),
+    *(("mma", operand, 1024) for operand in ("i8", "u8")),
+    *_ADA[-2:],
+)
+# without tcgen05, for which there are no atoms; the speed of mma.sync is not published, that of an A100 is assumed
+_BLACKWELL = (*_rates("mma", 1024, 512, 2048), ("fma", "f32", 128), ("fma", "f64", 64))
 GPUS = {
     gpu.name: gpu
     for gpu in (
-        Gpu("A100", (8, 0), "sm_80", 108, 163 * _KIB, 164 * _KIB, 2048, 40 * _MIB, 2.039e12, 1.41e9),
-        Gpu("H100", (9, 0), "sm_90a", 132, 227 * _KIB, 228 * _KIB, 2048, 50 * _MIB, 3.35e12, 1.98e9),
-        Gpu("H200", (9, 0), "sm_90a", 132, 227 * _KIB, 228 * _KIB, 2048, 50 * _MIB, 4.8e12, 1.98e9),
-        Gpu("L40S", (8, 9), "sm_89", 142, 99 * _KIB, 100 * _KIB, 1536, 96 * _MIB, 8.64e11, 2.52e9),
-        Gpu("RTX 4090", (8, 9), "sm_89", 128, 99 * _KIB, 100 * _KIB, 1536, 72 * _MIB, 1.008e12, 2.52e9),
-        Gpu("B200", (10, 0), "sm_100", 148, 227 * _KIB, 228 * _KIB, 2048, 126 * _MIB, 8e12, 1.965e9),
+        Gpu(
+            "A100", (8, 0), "sm_80", 108, 163 * _KIB, 164 * _KIB, 2048, 40 * _MIB, 2.039e12, 1.41e9, _AMPERE, l2_rate=40
+        ),
+        Gpu("H100", (9, 0), "sm_90a", 132, 227 * _KIB, 228 * _KIB, 2048, 50 * _MIB, 3.35e12, 1.98e9, _HOPPER),
+        Gpu("H200", (9, 0), "sm_90a", 132, 227 * _KIB, 228 * _KIB, 2048, 50 * _MIB, 4.8e12, 1.98e9, _HOPPER),
+        Gpu("L40S", (8, 9), "sm_89", 142, 99 * _KIB, 100 * _KIB, 1536, 96 * _MIB, 8.64e11, 2.52e9, _ADA, l2_rate=16),
+        Gpu(
+            "RTX 4090",
+            (8, 9),
+            "sm_89",
+            128,
+            99 * _KIB,
+            100 * _KIB,
+            1536,
+            72 * _MIB,
+            1.008e12,
+            2.52e9,
+            _ADA_GEFORCE,
+            l2_rate=16,
+        ),
+        Gpu("B200", (10, 0), "sm_100", 148, 227 * _KIB, 228 * _KIB, 2048, 126 * _MIB, 8e12, 1.965e9, _BLACKWELL),
     )
 }
 """By name, as in the makers' data sheets."""
+CDNA = Gpu(
+    "CDNA", (9, 8), "gfx908", 120, 64 * _KIB, 64 * _KIB, 2560, 8 * _MIB, 1.2e12, 1.502e9,
+    rates=(("mfma", "f32", 64), ("fma", "f32", 32)),
+    registers_thread=256,
+    warp=64,
+    l2_rate=16,
+    asynchronous=False,
+)  # fmt: skip
+"""The paper's target (section 3): 64 KB of shared memory, 256 registers a thread, 64 threads a wavefront, 120 units,
+23.1 TFLOP/s by mfma and 11.5 without, 1.2 TB/s.  Not stated there, and taken from the maker: clock, resident threads,
+L2, lines of 128 bytes.  No program is generated for it; the tests derive the paper's tiles from this row."""
+CPUS = {
+    cpu.name: cpu
+    for cpu in (
+        Hardware("Xeon Platinum 8480+", 56, 64, 32, 48 * _KIB, 2 * _MIB, 105 * _MIB, 64),
+        Hardware("EPYC 9654", 96, 64, 32, 32 * _KIB, 1 * _MIB, 384 * _MIB, 64),
+        Hardware("EPYC 7763", 64, 32, 16, 32 * _KIB, 512 * _KIB, 256 * _MIB, 64),
+        Hardware("Graviton3", 64, 32, 32, 64 * _KIB, 1 * _MIB, 32 * _MIB, 64),
+    )
+}
+"""Processors by name, cores without hardware threads; `host()` is the row of the one that runs this."""
+
+
+def rates_of(capability: tuple[int, int]) -> Rates:
+    """The matrix instructions of a GPU with this compute capability: those of the newest row that is not newer."""
+    rows = [gpu for gpu in GPUS.values() if gpu.capability <= capability]
+    return max(rows, key=lambda gpu: gpu.capability).rates if rows else ()
 
 
 @cache

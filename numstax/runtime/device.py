@@ -21,7 +21,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import DeviceError
-from numstax.hardware import Gpu
+from numstax.hardware import Gpu, rates_of
 from numstax.program import Param, Program
 from numstax.records import record
 from numstax.runtime import libraries
@@ -290,6 +290,7 @@ def gpu_of(api: Any, handle: Any) -> Gpu:
         # two transfers a cycle
         bandwidth=2 * 1000 * ask("MEMORY_CLOCK_RATE") * ask("GLOBAL_MEMORY_BUS_WIDTH") // 8,
         clock=1000 * ask("CLOCK_RATE"),
+        rates=rates_of(capability),
     )
 
 
