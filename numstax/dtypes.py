@@ -73,6 +73,14 @@ def compute(dtype: np.dtype) -> np.dtype:
 
 
 @cache
+def accumulator(dtype: np.dtype) -> np.dtype:
+    """The dtype in which products that become a matrix of `dtype` are added up."""
+    if kind(dtype) == "f":
+        return compute(dtype)
+    return INT64 if dtype.itemsize == 8 else INT32
+
+
+@cache
 def name(dtype: np.dtype) -> str:
     """Short name used in intrinsic and variable names: f32, i64, bf16, f8e4m3, c64, b1."""
     special = {BFLOAT16: "bf16", FLOAT8_E4M3: "f8e4m3", FLOAT8_E5M2: "f8e5m2", BOOL: "b1"}

@@ -76,7 +76,7 @@ class Pass:
 PASSES = (
     Pass("ranges", "graph", lambda r, knobs: without_certain(r.graph)),
     Pass("simplify", "graph", lambda r, knobs: simplify(r.graph)),
-    Pass("lower", "schedule", lambda r, knobs: lower(r.graph)),
+    Pass("lower", "schedule", lambda r, knobs: lower(r.graph, isinstance(r.machine, Gpu))),
     Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r), r.machine)),
     Pass("split", "schedule", lambda r, knobs: split(_schedule(r), r.machine)),
     Pass("tile", "schedule", lambda r, knobs: _tile(_schedule(r), r.machine)),

@@ -221,7 +221,7 @@ class _RowLoop:
                     body.print_write(effect)
                 elif isinstance(effect, Reduce):
                     next(reductions).update(body)
-                else:
+                elif isinstance(effect, Scan):
                     _, carry = next(carries)
                     value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
                     self.text.line(f"{carry} = {combine(effect.op, effect.dtype, carry, value)}")

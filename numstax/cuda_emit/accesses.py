@@ -45,7 +45,8 @@ def early_loads(loops: Sequence[Loop], buffers: Mapping[str, Buffer]) -> list[Ac
 class Chunk:
     """Where a chunk lies: `names` of the variables, that of the lane at its first point; `point` is the number of that
     point, `number` that of the chunk in its group, `element` names the points of the chunk.  `flat` names the current
-    point among all of the group, where one loop runs over those."""
+    point among all of the group, where one loop runs over those.  `unroll` : the compiler has to be told to write out
+    the loop over its points."""
 
     names: Mapping[Atom, str]
     lane: Var
@@ -54,6 +55,7 @@ class Chunk:
     number: str
     element: str
     flat: str = ""
+    unroll: bool = False
 
     def at(self, element: str) -> str:
         """The lane variable at one of its points."""
@@ -75,6 +77,8 @@ class Chunk:
             return
         with kernel.text.block(f"for {self.element} in range({self.width})"):
             yield
+            if self.unroll:
+                kernel.text.line("unroll()")
 
 
 def storage_name(dtype: np.dtype) -> str:

@@ -87,7 +87,13 @@ def _atomics() -> Iterator[Instruction]:
             )
 
 
-_ROWS = {i.name: i for make in (_registers, _shuffles, _synchronisation, _atomics) for i in make()}
+def _arithmetic() -> Iterator[Instruction]:
+    for dtype in ("f32", "f64"):
+        yield Instruction(f"fma_{dtype}", f"llvm.fma.{dtype}", (dtype,), (dtype,) * 3, model=models.fma)
+
+
+_MAKERS = (_registers, _shuffles, _synchronisation, _atomics, _arithmetic)
+_ROWS = {i.name: i for make in _MAKERS for i in make()}
 
 
 def find(name: str) -> Instruction | None:

@@ -34,6 +34,12 @@ def ballot(lanes: Lanes, predicate: np.ndarray) -> np.ndarray:
     return np.broadcast_to(bits.sum(axis=1, keepdims=True, dtype=np.uint32), predicate.shape)
 
 
+def fma(lanes: Lanes, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a*b + c; the product of two float32 is exact in float64."""
+    exact: np.ndarray = a.astype(np.float64) * b + c
+    return exact
+
+
 def atomic(function: Callable[[Any, Any], Any]) -> Model:
     """``pointer[offset] = function(old, value)``, one lane after another; the old value."""
 

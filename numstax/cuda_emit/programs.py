@@ -10,6 +10,7 @@ from collections.abc import Callable
 from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
 from numstax.cuda_emit.divisible import divisible, narrowed
+from numstax.cuda_emit.gemm_simt import print_simt
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
@@ -21,6 +22,7 @@ from numstax.ir.index import Index
 from numstax.ir.loops import Kernel, Tiling
 from numstax.program import Emitted, Program
 
+_PRODUCTS = {"fma": print_simt}
 _PRINTERS = {
     "pointwise": print_points,
     "scatter": print_points,
@@ -62,8 +64,9 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
 
 def _print(text: DeviceText, kernel: Kernel, gpu: Gpu) -> tuple[int, tuple[str, ...]]:
     """Print a kernel, twice where its sizes are unknown; threads a block, and the grid."""
-    usual, wide = kernel.tiling, divisible(kernel, gpu)
+    usual = kernel.tiling
     assert usual is not None
+    wide = divisible(kernel, gpu) if usual.matrix is None else None
     if wide is None:
         return usual.threads, tuple(map(text.formula, _form(usual)(KernelText(text, kernel))))
     tiling = wide.kernel.tiling
@@ -79,4 +82,4 @@ def _print(text: DeviceText, kernel: Kernel, gpu: Gpu) -> tuple[int, tuple[str, 
 
 
 def _form(tiling: Tiling) -> Callable[[KernelText], tuple[Index, ...]]:
-    return _PRINTERS[tiling.form]
+    return _PRINTERS[tiling.form] if tiling.matrix is None else _PRODUCTS[tiling.matrix.family]

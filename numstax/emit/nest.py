@@ -236,7 +236,7 @@ class BodyText:
             for a in instr.args:
                 uses[a] += 1
         for effect in self.loop.effects:
-            extra = getattr(effect, "mask", None), getattr(effect, "position_in", None)
+            extra = getattr(effect, "mask", None), getattr(effect, "position_in", None), getattr(effect, "other", None)
             for k in (effect.value, *(e for e in extra if e is not None)):
                 uses[k] += 1
         for index in self._indices():

@@ -139,7 +139,24 @@ class Accumulate:
     dtype: np.dtype
 
 
-Effect = Store | Reduce | Scan | Accumulate
+@record
+class Contract:
+    """A matrix product: buffer[offset] = the sum over all inner variables of `value` times `other` (offset over outer).
+
+    Sums of floats of at most 32 bits are taken in float32, of integers modulo their size; the result is of `dtype`.
+    `precision` says how float32 factors may be rounded before they are multiplied: 'highest' not at all, 'high' to
+    what three products of TF32 give, 'medium' to TF32.
+    """
+
+    value: int
+    other: int
+    buffer: str
+    offset: Index
+    dtype: np.dtype
+    precision: str = "highest"
+
+
+Effect = Store | Reduce | Scan | Accumulate | Contract
 
 
 @record
@@ -163,6 +180,29 @@ class Loop:
 
 
 @record
+class MatrixTiling:
+    """How a GPU computes a product of matrices.
+
+    family : the instructions, 'fma', 'mma' or 'wgmma'; operand : what they multiply, as `dtypes.name`, or 'tf32'.
+    block : rows, columns and depth of the tile that a block works on at a time; warp : of a warp, or of a warpgroup
+    ('wgmma').  stages : tiles of the factors in shared memory.
+    group : rows of tiles that are numbered together (Proposition 9.4).
+    """
+
+    family: str
+    operand: str
+    block: tuple[int, int, int]
+    warp: tuple[int, int]
+    stages: int
+    group: int = 8
+
+    @property
+    def warps(self) -> tuple[int, int]:
+        """Warps or warpgroups down and along a tile."""
+        return self.block[0] // self.warp[0], self.block[1] // self.warp[1]
+
+
+@record
 class Tiling:
     """How a target runs a Kernel; made by `tiles`, read by emitters.
 
@@ -177,7 +217,7 @@ class Tiling:
     On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point; `width` neighbouring elements
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
     'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
-    read again).  `blocks` are to share an SM.
+    read again).  `blocks` are to share an SM.  `matrix` : for form 'product'.
     """
 
     vector: Var | None = None
@@ -191,6 +231,7 @@ class Tiling:
     cache: str = ""
     resident: int = 0
     blocks: int = 1
+    matrix: MatrixTiling | None = None
 
 
 @record

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from numstax import dtypes
 from numstax.errors import OutOfBoundsError, VerifyError
 from numstax.ir.graph import Literal
 from numstax.ir.index import ONE, Index, Quotient, Ref, Remainder, Var
@@ -20,6 +21,7 @@ from numstax.ir.loops import (
     Accumulate,
     Buffer,
     BufferView,
+    Contract,
     Control,
     Extern,
     Instr,
@@ -218,6 +220,8 @@ class _LoopRun:
                 value = self.full(self.values[effect.value])
                 running = SCANS[effect.op].accumulate(value, axis=-1, dtype=effect.dtype)
                 self.write(effect.buffer, effect.offset, running)
+            elif isinstance(effect, Contract):
+                self._contract(effect)
             else:
                 self._reduce(effect)
 
@@ -352,6 +356,13 @@ class _LoopRun:
         self.write(effect.buffer, effect.offset, first)
         if effect.value_buffer is not None and effect.value_offset is not None:
             self.write(effect.value_buffer, effect.value_offset, second)
+
+    def _contract(self, effect: Contract) -> None:
+        inner = tuple(range(len(self.outer), len(self.shape)))
+        wide = dtypes.accumulator(effect.dtype)
+        left, right = (self.full(self.values[k]).astype(wide) for k in (effect.value, effect.other))
+        total = (left * right).sum(axis=inner, keepdims=True, dtype=wide)
+        self.write(effect.buffer, effect.offset, total.astype(effect.dtype))
 
     def _second_input(self, effect: Reduce, default: Index | None) -> Any:
         """The partial results to combine, or what stands for them in a reduction of plain values."""

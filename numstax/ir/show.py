@@ -28,6 +28,7 @@ from numstax.ir.loops import (
     CHECKS,
     Buffer,
     BufferView,
+    Contract,
     Control,
     Effect,
     Extern,
@@ -232,6 +233,9 @@ def _effect_text(effect: Effect) -> str:
     target = f"{effect.buffer}[{effect.offset}]"
     if isinstance(effect, Store):
         return f"store {target} = v{effect.value}" + (f" if v{effect.mask}" if effect.mask is not None else "")
+    if isinstance(effect, Contract):
+        head = f"contract {effect.precision} {dtypes.name(effect.dtype)} {target}"
+        return f"{head} = v{effect.value} times v{effect.other}"
     head = f"{type(effect).__name__.lower()} {effect.op} {dtypes.name(effect.dtype)}"
     line = f"{head} {target} = v{effect.value}"
     if isinstance(effect, Reduce):

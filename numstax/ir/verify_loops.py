@@ -29,6 +29,7 @@ from numstax.ir.loops import (
     Accumulate,
     Buffer,
     BufferView,
+    Contract,
     Control,
     Effect,
     Extern,
@@ -43,7 +44,7 @@ from numstax.ir.loops import (
     unit_name,
     views_in,
 )
-from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
+from numstax.ir.ops import ELEMENTWISE, PRECISIONS, REDUCTIONS, SCANS, resolve
 from numstax.ir.overlap import apart
 from numstax.ir.show import loop_lines
 from numstax.requirements import REQUIREMENTS
@@ -338,6 +339,9 @@ class _LoopCheck:
             if not self.loop.inner or effect.op not in SCANS:
                 yield "a scan needs an inner variable and an operation of ops.SCANS"
             yield from self.single_writer(effect.buffer, effect.offset, False, self.loop.inner)
+        elif isinstance(effect, Contract):
+            dtype = effect.dtype
+            yield from self.contract(effect)
         else:
             dtype = dtypes.INT64 if effect.op in _PLACES else effect.dtype
             yield from self.reduce(effect)
@@ -354,6 +358,16 @@ class _LoopCheck:
             yield from self.index(effect.position, len(self.loop.body))
         for name, offset in _targets(effect)[1:]:
             yield from self.access(name, offset, effect.dtype, False, len(self.loop.body))
+        yield from self.results(effect)
+
+    def contract(self, effect: Contract) -> Complaints:
+        if effect.precision not in PRECISIONS:
+            yield f"there is no precision {effect.precision!r}"
+        if self.loop.body[effect.value].dtype != self.loop.body[effect.other].dtype:
+            yield "the factors of a product have one dtype"
+        yield from self.results(effect)
+
+    def results(self, effect: Effect) -> Complaints:
         for name, offset in _targets(effect):
             if any(atom in self.loop.inner for atom in atoms(offset)):
                 yield "the offset of a reduction depends on an inner variable"
@@ -373,6 +387,8 @@ class _LoopCheck:
 
 
 def _operands(effect: Effect) -> list[int]:
+    if isinstance(effect, Contract):
+        return [effect.value, effect.other]
     extra = effect.mask if isinstance(effect, Store) else effect.position_in if isinstance(effect, Reduce) else None
     return [effect.value] if extra is None else [effect.value, extra]
 

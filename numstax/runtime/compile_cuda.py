@@ -14,6 +14,7 @@ What program text may name besides builtins and `math`:
   offset_<dtype>(pointer, n)     pointer moved by n elements
   load<n>_<dtype>(pointer, offset), store<n>_<dtype>(pointer, offset, values)
                                  n neighbouring elements as a tuple, with one access; offset in elements, aligned to n
+  unroll()                       last in the body of a loop of literal length: the compiler writes it out
   the names in `program.intrinsics`    scalar functions and machine instructions given as data
 """
 # numba-cuda and llvmlite are only partly annotated.
@@ -71,7 +72,7 @@ def compile_program(program: Program) -> Cubin:
         for argument, param in zip(kernel.args, program.params, strict=True):
             if param.kind == "pointer":
                 argument.add_attribute("noalias")
-        library._llvm_strs = [str(module) for module in library.modules]
+        library._llvm_strs = [_unrolled(str(module)) for module in library.modules]
         lto = library.get_ltoir(cc=_capability(program.target))
         code, log = _link(program, lto)
     return _described(code, library._entry_name, log)
@@ -167,7 +168,39 @@ def _memory_helpers() -> dict[str, object]:
         helpers[f"offset_{name}"] = _expanding(f"offset_{name}", pointer, (pointer, types.int64), _offset)
         helpers[f"shared_{name}"] = _expanding(f"shared_{name}", pointer, (types.int32,), _shared)
         helpers[f"registers_{name}"] = _registers(pointer, dtypes.compute(dtype))
+    helpers["unroll"] = _expanding("unroll", types.void, (), _unroll)
     return helpers
+
+
+_UNROLL = "numstax_unroll"
+
+
+def _unroll(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+    """A mark in the block that jumps back, for `_unrolled`."""
+    module = builder.module
+    mark = module.globals.get(_UNROLL) or ir.Function(module, ir.FunctionType(ir.VoidType(), ()), _UNROLL)
+    builder.call(mark, ())
+    return context.get_dummy_value()
+
+
+def _unrolled(module: str) -> str:
+    """The text of a module with its marked loops told to be unrolled: llvmlite has no metadata that names itself."""
+    if _UNROLL not in module:
+        return module
+    full = max((int(n) for n in re.findall(r"^!(\d+) =", module, re.MULTILINE)), default=-1) + 1
+    lines: list[str] = []
+    loops, marked = 0, False
+    for line in module.splitlines():
+        if _UNROLL in line:
+            marked |= "call" in line
+            continue
+        if marked and line.startswith("  br "):
+            loops, marked = loops + 1, False
+            line += f", !llvm.loop !{full + loops}"
+        lines.append(line)
+    lines.append(f'!{full} = !{{ !"llvm.loop.unroll.full" }}')
+    lines += (f"!{full + k} = distinct !{{ !{full + k}, !{full} }}" for k in range(1, loops + 1))
+    return "\n".join(lines)
 
 
 def _offset(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:

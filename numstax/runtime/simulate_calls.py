@@ -131,6 +131,7 @@ _BUILTINS: dict[str, Function] = {
     "int": lambda frame, a: _convert(dtypes.INT64, frame, a) if a.dtype.kind in "fb" else a,
     "float": lambda frame, a: a if a.dtype == dtypes.FLOAT32 else converted(a, dtypes.FLOAT64),
     "rolled": lambda frame, a: a,
+    "unroll": lambda frame: np.int64(0),
 }
 CONSTANTS = {name: np.float64(getattr(math, name)) for name in ("inf", "nan", "pi", "e")}
 """What text may name of `math`."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax.hardware import Gpu, Hardware, host
-from numstax.ir.loops import Control, Extern, Kernel, Refusal, Schedule, in_bodies, unit_name
+from numstax.ir.loops import Control, Extern, Kernel, Loop, Refusal, Schedule, Store, in_bodies, unit_name
 from numstax.schedule.align import Joined, join
 from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
 from numstax.schedule.dependences import Group, Order
 from numstax.schedule.dimensions import merge
 from numstax.schedule.inplace import write_in_place
 from numstax.schedule.jam import jam
-from numstax.schedule.kernels import can_fail, make_kernel
+from numstax.schedule.kernels import can_fail, contracts, make_kernel
 from numstax.schedule.legality import crossing
 from numstax.schedule.locals import localise, remove_dead
 from numstax.schedule.rewrite import Fresh
@@ -95,9 +95,13 @@ class _Fuser:
             return reason
         if self._fails_late(a, b):
             return "an argument is written only when nothing can fail any more"
+        if contracts(b):
+            return "a product of matrices begins a kernel"
         joined = join(a, b, self.fresh)
         if joined is None:
             return "different iteration spaces"
+        if contracts(a) and not all(_is_pointwise(loop) for loop in joined.second):
+            return "a product of matrices takes up what follows element by element"
         if crossing(joined.first, joined.second, joined.outer) is not None:
             return "elements are exchanged between different points of the iteration space"
         if not self._pays(joined):
@@ -118,3 +122,7 @@ class _Fuser:
             max(points((*joined.outer, *loop.inner)) for loop in loops) for loops in (joined.first, joined.second)
         )
         return SHARE * shared_elements(joined.first, joined.second, joined.outer, self.buffers) >= smaller
+
+
+def _is_pointwise(loop: Loop) -> bool:
+    return not loop.inner and all(isinstance(effect, Store) for effect in loop.effects)

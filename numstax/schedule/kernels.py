@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from numstax.errors import Origin
 from numstax.ir.index import Index, Symbol, Var, atoms, hint, product
-from numstax.ir.loops import CHECKS, Accumulate, Buffer, Control, Extern, Kernel, Loop, Reduce, Scan, Unit
+from numstax.ir.loops import CHECKS, Accumulate, Buffer, Contract, Control, Extern, Kernel, Loop, Reduce, Scan, Unit
 from numstax.ir.ops import ELEMENTWISE
 from numstax.ir.show import unit_sizes
 
@@ -30,21 +30,28 @@ def stored_names(loop: Loop) -> list[str]:
 
 
 def describe(loops: Iterable[Loop]) -> str:
-    """Form and operations: poi_ pointwise, scan_, per_ reductions of short rows, red_ of long ones."""
+    """Form and operations: tem_ products, poi_ pointwise, scan_, per_ reductions of short rows, red_ of long ones."""
     loops = tuple(loops)
     form, ops = "poi", []
     for loop in loops:
         ops += [i.op for i in loop.body if i.op in ELEMENTWISE]
         ops += [e.op for e in loop.effects if isinstance(e, Scan | Reduce | Accumulate)]
-        if any(isinstance(e, Scan) for e in loop.effects):
+        if any(isinstance(e, Contract) for e in loop.effects):
+            form, ops = "tem", [*ops, "matmul"]
+        elif any(isinstance(e, Scan) for e in loop.effects):
             form = "scan"
-        elif form != "scan" and any(isinstance(e, Reduce) for e in loop.effects):
+        elif form not in ("scan", "tem") and any(isinstance(e, Reduce) for e in loop.effects):
             length = hint(product(v.extent for v in loop.inner))
             form = "red" if length > PERSISTENT or form == "red" else "per"
     # the costliest operations tell kernels apart best; ties keep their order
     distinct = list(dict.fromkeys(ops))
     kept = sorted(distinct, key=lambda op: -ELEMENTWISE[op].flops if op in ELEMENTWISE else -10)[:LONGEST_NAME]
     return "_".join((form, *(op for op in distinct if op in kept))) if kept else f"{form}_copy"
+
+
+def contracts(kernel: Kernel) -> bool:
+    """Does it hold a product of matrices?"""
+    return any(isinstance(e, Contract) for loop in kernel.loops for e in loop.effects)
 
 
 def can_fail(unit: Unit) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from numstax import dtypes
 from numstax.ir.graph import CONTROL, Arg, Graph, InputSpec, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, contiguous_strides, product, stride_of
-from numstax.ir.loops import BufferView, Effect, Extern, Reduce, Scan, Schedule, Store, Unit
+from numstax.ir.loops import BufferView, Contract, Effect, Extern, Reduce, Scan, Schedule, Store, Unit
 from numstax.ir.ops import VIEWS, identity
 from numstax.schedule.control import write_control
 from numstax.schedule.overwrite import Overwriter
@@ -25,18 +26,14 @@ from numstax.schedule.values import Place
 from numstax.schedule.views import through
 
 
-def lower(graph: Graph) -> Schedule:
-    return _Lowering(graph, private=False).schedule()
-
-
-def _lower_body(graph: Graph) -> Lowered:
-    lowering = _Lowering(graph, private=True)
-    return Lowered(lowering.schedule(), lowering.sites.detours)
+def lower(graph: Graph, products: bool = False) -> Schedule:
+    """`products` : are products of matrices loops of ours, where they can be, rather than library calls?"""
+    return _Lowering(graph, products, private=False).schedule()
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, private: bool) -> None:
-        self.private = private
+    def __init__(self, graph: Graph, products: bool, private: bool) -> None:
+        self.private, self.products = private, products
         self.targets = targets(graph, private)
         self.storage = storage(self.targets.nodes(), private)
         self.sites = Sites()
@@ -73,17 +70,21 @@ class _Lowering:
         if root.op == "extern":
             self._extern(root)
         elif root.op in CONTROL:
-            write_control(root, self._results(root), self.names, self.sites, self.over, _lower_body)
-        elif root.op == "matmul":
-            self._matmul(root)
+            write_control(root, self._results(root), self.names, self.sites, self.over, self._body)
         elif product(root.shape) is ZERO:
             self.sites.units[root], self.sites.places[root] = [], self.sites.new(root, self.names.get(root))
+        elif root.op == "matmul":
+            self._matmul(root)
         elif root.op == "update":
             write_update(root, self.sites, self.over, self.names.get(root))
         elif root.op == "scatter":
             write_scatter(root, self.sites, self.over, self.names.get(root))
         elif not self._in_place(root):
             self._fresh(root)
+
+    def _body(self, graph: Graph) -> Lowered:
+        lowering = _Lowering(graph, self.products, private=True)
+        return Lowered(lowering.schedule(), lowering.sites.detours)
 
     def _in_place(self, root: Node) -> bool:
         """Compute what an argument is to hold right in the argument, when nobody needs its old elements."""
@@ -152,15 +153,34 @@ class _Lowering:
             effect = Scan(op, value, place.buffer, place.at(index), root.dtype)
         return [self.sites.kernel(outer, inner, recorder, effect)]
 
-    # --- library calls ----------------------------------------------------------------------------
+    # --- products of matrices ---------------------------------------------------------------------
 
     def _matmul(self, root: Node) -> None:
+        if self.products and dtypes.kind(root.dtype) in "iuf":
+            place = self.sites.new(root, self.names.get(root))
+            self.sites.units[root], self.sites.places[root] = [self._contract(root, place)], place
+        else:
+            self._library_product(root)
+
+    def _contract(self, root: Node, place: Place) -> Unit:
+        a, b = root.args
+        index, variables = self.sites.space(root.shape)
+        along = self.sites.fresh.var(a.shape[-1])
+        values, recorder = self.sites.values()
+        left = values.value(a, (*index[:-1], as_index(along)))
+        right = values.value(b, (*index[:-2], as_index(along), index[-1]))
+        effect = Contract(left, right, place.buffer, place.at(index), root.dtype, root.attr("precision"))
+        return self.sites.kernel(tuple(variables.values()), (along,), recorder, effect)
+
+    def _library_product(self, root: Node) -> None:
         units: list[Unit] = []
         operands = tuple(self._operand(a, units) for a in root.args)
         place = self.sites.new(root, self.names.get(root))
         out = BufferView(place.buffer, ZERO, root.shape, place.strides)
         units.append(Extern("numpy.matmul", operands, (), (), out, root.origin))
         self.sites.units[root], self.sites.places[root] = units, place
+
+    # --- library calls ----------------------------------------------------------------------------
 
     def _extern(self, root: Node) -> None:
         units: list[Unit] = []

@@ -16,7 +16,7 @@ from numstax import dtypes
 from numstax.errors import Origin
 from numstax.ir.graph import Literal, Node
 from numstax.ir.index import Atom, Index, Ref, as_index, atoms, substitute
-from numstax.ir.loops import CHECKS, Body, Effect, Instr, Reduce, Store
+from numstax.ir.loops import CHECKS, Body, Contract, Effect, Instr, Reduce, Store
 
 _AFFINE: dict[str, Callable[[Index, Index], Index]] = {
     "add": operator.add,
@@ -146,6 +146,8 @@ def move_effect(effect: Effect, moved: list[int]) -> Effect:
         return replace(effect, mask=moved[effect.mask])
     if isinstance(effect, Reduce) and effect.position_in is not None:
         return replace(effect, position_in=moved[effect.position_in])
+    if isinstance(effect, Contract):
+        return replace(effect, other=moved[effect.other])
     return effect
 
 
@@ -159,6 +161,8 @@ def prune(body: Body, effects: Iterable[Effect]) -> tuple[Body, tuple[Effect, ..
             used.append(effect.value if effect.mask is None else effect.mask)
         elif isinstance(effect, Reduce) and effect.position_in is not None:
             used.append(effect.position_in)
+        elif isinstance(effect, Contract):
+            used.append(effect.other)
         for k in used:
             live[k] = True
     for k in range(len(body) - 1, -1, -1):

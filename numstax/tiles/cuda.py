@@ -7,6 +7,7 @@ A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Form
   stencil    no inner loops, neighbouring rows load the same: a thread has several rows
   scatter    pointwise, with atomic updates
   row        a team of threads for each outer point runs the loops one after another, along their last variable
+  product    a product of matrices, and what follows it element by element
   column     the loops run down columns: threads lie along an outer variable, and `team` of them down the rows
 
 Any form computes the same values; a wrong choice only costs time.
@@ -17,10 +18,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax.hardware import Gpu
+from numstax.ir.contraction import product_of
 from numstax.ir.loops import Kernel, Refusal, Schedule, Tiling, Unit, in_bodies
 from numstax.tiles.cuda_columns import tile_columns
 from numstax.tiles.cuda_locals import in_memory
 from numstax.tiles.cuda_points import tile_points
+from numstax.tiles.cuda_products import tile_product
 from numstax.tiles.cuda_rows import in_order, tile_rows
 from numstax.tiles.cuda_scatters import pieces
 
@@ -47,6 +50,9 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
 
 def tiling(kernel: Kernel, gpu: Gpu) -> Tiling:
     """The tiling of one kernel."""
+    product = product_of(kernel)
+    if product is not None:
+        return tile_product(product, gpu)
     if not any(loop.inner for loop in kernel.loops):
         return tile_points(kernel, gpu)
     return tile_columns(kernel, gpu) or tile_rows(kernel, gpu)
