@@ -37,9 +37,12 @@ class Instruction:
 
     text : a PTX template (operands ``$0``, ``$1``, .. results first), or the name of an LLVM intrinsic (``llvm...``).
     results, operands : names of dtypes (``f32``, ``u32``, .. as in `dtypes.name`; ``b1`` a truth value; ``p_f32`` a
-    pointer to float32); several results make a tuple.
+    pointer to float32; ``f32x128`` a tuple of so many registers; ``tensor`` a parameter of kind 'tensor_map'); several
+    results make a tuple.
     effect : it may not be dropped, repeated or moved across memory accesses.
     together : the threads of a warp must execute it together (``convergent``).
+    tied : so many first operands are replaced by the results, in the same registers.
+    waits : it waits for what other warps or copies do, or is what they wait for: warps are in different places.
     model : what it does to all threads of a warp or block at once, with NumPy, for the interpreter
         (`runtime/simulate.py` says what it is called with).
     """
@@ -50,7 +53,27 @@ class Instruction:
     operands: tuple[str, ...] = ()
     effect: bool = False
     together: bool = False
+    tied: int = 0
+    waits: bool = False
     model: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+
+@record
+class TensorMap:
+    """A matrix in memory, and the box of it that one instruction copies to shared memory.
+
+    format : of the elements, as `dtypes.name`, or 'tf32'.  sizes, strides : expressions over the sizes of the program,
+    innermost first, in elements; the innermost stride is 1 and left out.  offset : of the first element.
+    box : elements of a box, innermost first, at most `swizzle` bytes along the innermost; its rows of 128 bytes have
+    their pieces of 16 bytes in another order (PTX ISA, "Swizzling Modes").
+    """
+
+    format: str
+    sizes: tuple[str, ...]
+    strides: tuple[str, ...]
+    box: tuple[int, ...]
+    swizzle: int = 128
+    offset: str = "0"
 
 
 @record
@@ -62,13 +85,19 @@ class Param:
     of bounds, the number of its check, and the size; or 2, nothing, and the number of an unmet requirement), 'lo' or
     'hi' (int64: the half-open range of parallel tasks of this call), 'calls' (pointer to the addresses of the programs
     it calls: for each, entry, entry for worker threads, and its own such table) or 'team' (pointer to what the runtime
-    needs to share out tasks from inside).  For GPU targets also 'size32' (int32), and 'counters' (pointer to
-    uint32, see `Program.counters`).
+    needs to share out tasks from inside).  For GPU targets also 'size32' (int32), 'counters' (pointer to uint32, see
+    `Program.counters`), and 'tensor_map' (an array, passed as `map` describes it).
     """
 
     name: str
     kind: str
     dtype: np.dtype | None = None
+    map: TensorMap | None = None
+
+    @property
+    def is_array(self) -> bool:
+        """Is it given the address of an array?"""
+        return self.kind in ("pointer", "tensor_map")
 
 
 @record

@@ -14,6 +14,8 @@ What program text may name besides builtins and `math`:
   offset_<dtype>(pointer, n)     pointer moved by n elements
   load<n>_<dtype>(pointer, offset), store<n>_<dtype>(pointer, offset, values)
                                  n neighbouring elements as a tuple, with one access; offset in elements, aligned to n
+  shared_address()               the address of the dynamic shared memory, uint32, as instructions take it
+  spread_<tile>(pointer, tile)   the registers of a tile (``f32x128``) to as many elements
   unroll()                       last in the body of a loop of literal length: the compiler writes it out
   the names in `program.intrinsics`    scalar functions and machine instructions given as data
 """
@@ -32,7 +34,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import nvjitlink
 from llvmlite import ir
-from numba.cuda import compiler, types
+from numba.cuda import cgutils, compiler, types
 from numba.cuda.core.errors import NumbaError
 from numba.cuda.extending import _intrinsic as intrinsic  # the public name takes no options
 from numba.cuda.np.numpy_support import from_dtype
@@ -55,6 +57,7 @@ def compile_program(program: Program) -> Cubin:
     namespace: dict[str, Any] = {"__name__": program.name, "math": math, **_TYPED_NAMES, **_memory_helpers()}
     namespace |= {i.name: _bind(i) for i in program.intrinsics}
     namespace |= {name: _vector(name) for name in set(_VECTOR.findall(program.text))}
+    namespace |= {f"spread_{tile}": _spread(tile) for tile in set(_SPREAD.findall(program.text))}
     try:
         exec(compile(program.text, f"<{program.name}>", "exec"), namespace)
     except SyntaxError as error:
@@ -72,10 +75,29 @@ def compile_program(program: Program) -> Cubin:
         for argument, param in zip(kernel.args, program.params, strict=True):
             if param.kind == "pointer":
                 argument.add_attribute("noalias")
-        library._llvm_strs = [_unrolled(str(module)) for module in library.modules]
+        _pass_by_value(kernel, [k for k, p in enumerate(program.params) if p.kind == "tensor_map"])
+        library._llvm_strs = [_adjusted(str(module)) for module in library.modules]
         lto = library.get_ltoir(cc=_capability(program.target))
         code, log = _link(program, lto)
     return _described(code, library._entry_name, log)
+
+
+def _pass_by_value(kernel: Any, positions: list[int]) -> None:
+    """Tensor maps lie in the parameters of the kernel, where the instructions find them."""
+    if not positions:
+        return
+    module = kernel.module
+    numbers = module.add_metadata([ir.Constant(ir.IntType(32), k + 1) for k in positions])
+    note = module.add_metadata((kernel, ir.MetaDataString(module, "grid_constant"), numbers))
+    cgutils.get_or_insert_named_metadata(module, "nvvm.annotations").add(note)
+    for k in positions:
+        kernel.args[k].add_attribute("byval")
+        kernel.args[k].attributes.align = MAP_ALIGNMENT
+
+
+def _adjusted(module: str) -> str:
+    """The text of a module in the dialect of NVVM, whose `byval` has no type, with its marked loops unrolled."""
+    return _unrolled(re.sub(r"\bbyval\([^()]*\)", "byval", module))
 
 
 def _capability(target: str) -> tuple[Any, ...]:
@@ -140,13 +162,24 @@ def _type(param: Param) -> Type:
             return types.int64
         case "size32":
             return types.int32
+        case "tensor_map":
+            return _TENSOR
     raise CompileError(f"parameter '{param.name}' is of unknown kind '{param.kind}'")
 
 
+_TENSOR = types.CPointer(types.UniTuple(types.uint64, 16))
+MAP_ALIGNMENT = 64
+
+
 def _named(name: str) -> Type:
-    """The type of an operand: ``f32``, ``b1``, ``p_f32``."""
+    """The type of an operand: ``f32``, ``b1``, ``p_f32``, ``f32x128``, ``tensor``."""
     if name.startswith("p_"):
         return types.CPointer(_storage(dtypes.by_name(name[2:])))
+    if name == "tensor":
+        return _TENSOR
+    element, _, count = name.partition("x")
+    if count:
+        return types.UniTuple(_named(element), int(count))
     return types.boolean if name == "b1" else from_dtype(dtypes.by_name(name))
 
 
@@ -168,6 +201,7 @@ def _memory_helpers() -> dict[str, object]:
         helpers[f"offset_{name}"] = _expanding(f"offset_{name}", pointer, (pointer, types.int64), _offset)
         helpers[f"shared_{name}"] = _expanding(f"shared_{name}", pointer, (types.int32,), _shared)
         helpers[f"registers_{name}"] = _registers(pointer, dtypes.compute(dtype))
+    helpers["shared_address"] = _expanding("shared_address", types.uint32, (), _shared_address)
     helpers["unroll"] = _expanding("unroll", types.void, (), _unroll)
     return helpers
 
@@ -210,13 +244,20 @@ def _offset(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.
 _SHARED = "numstax_shared"
 
 
-def _shared(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
-    module = builder.module
+def _shared_memory(module: ir.Module) -> ir.GlobalVariable:
     memory = module.globals.get(_SHARED)
     if memory is None:
         memory = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), _SHARED, addrspace=3)
-        memory.linkage, memory.align = "external", 128
-    at = builder.gep(memory, [ir.Constant(args[0].type, 0), args[0]], inbounds=True)
+        memory.linkage, memory.align = "external", 1024
+    return memory
+
+
+def _shared_address(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+    return builder.ptrtoint(_shared_memory(builder.module), ir.IntType(32))
+
+
+def _shared(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+    at = builder.gep(_shared_memory(builder.module), [ir.Constant(args[0].type, 0), args[0]], inbounds=True)
     target = context.get_value_type(signature.return_type)
     return builder.addrspacecast(builder.bitcast(at, target.pointee.as_pointer(3)), target)
 
@@ -278,6 +319,29 @@ def _vector(name: str) -> object:
     return _expanding(name, types.void, (pointer, types.int64, values), store)
 
 
+_SPREAD = re.compile(r"\bspread_(\w+x\d+)\(")
+
+
+@cache
+def _spread(tile: str) -> object:
+    kind = _named(tile)
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
+        pointer, values = args
+        for k, value in enumerate(_flat(builder, values)):
+            builder.store(value, builder.gep(pointer, [ir.IntType(32)(k)], inbounds=True))
+        return context.get_dummy_value()
+
+    return _expanding(f"spread_{tile}", types.void, (types.CPointer(kind.dtype), kind), codegen)
+
+
+def _flat(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
+    """The registers of a tile, or the one value."""
+    if not isinstance(value.type, ir.ArrayType):
+        return [value]
+    return [builder.extract_value(value, k) for k in range(value.type.count)]
+
+
 @cache
 def _bind(row: Intrinsic | Instruction) -> object:
     if isinstance(row, Instruction):
@@ -298,27 +362,46 @@ def _instruction(
     row: Instruction, context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
 ) -> ir.Value:
     """A call of inline PTX or of an LLVM intrinsic."""
-    kinds = [context.get_value_type(_named(r)) for r in row.results]
+    flat = [value for a in args for value in _flat(builder, a)]
+    names = [name for r in row.results for name in _elements(r)]
+    kinds = [context.get_value_type(_named(name)) for name in names]
     result = ir.VoidType() if not kinds else kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
-    made = ir.FunctionType(result, [a.type for a in args])
+    made = ir.FunctionType(result, [a.type for a in flat])
     if row.text.startswith("llvm."):
         module = builder.module
         function: Any = module.globals.get(row.text) or ir.Function(module, made, row.text)
     else:
-        constraints = [f"={_register(r)}" for r in row.results] + [_register(o) for o in row.operands]
+        tied = sum(len(_elements(o)) for o in row.operands[: row.tied])
+        constraints = [f"={_register(name)}" for name in names] + list(map(str, range(tied)))
+        constraints += [_register(name) for o in row.operands[row.tied :] for name in _elements(o)]
         if row.effect:
             constraints.append("~{memory}")
         function = ir.InlineAsm(made, row.text, ",".join(constraints), side_effect=row.effect or row.together)
-    call = builder.call(function, args)
+    call = builder.call(function, flat)
     for attribute in ("nounwind", *(("convergent",) if row.together else ())):
         call.attributes.add(attribute)
     if not kinds:
         return context.get_dummy_value()
+    if len(row.results) == 1 and len(names) > 1:
+        return _tile(builder, [builder.extract_value(call, k) for k in range(len(names))])
     return call
 
 
+def _tile(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:
+    tile = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
+    for k, value in enumerate(values):
+        tile = builder.insert_value(tile, value, k)
+    return tile
+
+
+def _elements(operand: str) -> list[str]:
+    """The registers that an operand takes, by name."""
+    element, _, count = operand.partition("x")
+    return [element] * int(count) if count else [operand]
+
+
 def _register(operand: str) -> str:
-    return "l" if operand.startswith("p_") else _REGISTERS[operand]
+    return "l" if operand.startswith("p_") or operand == "tensor" else _REGISTERS[operand]
 
 
 # --- opcodes that NVVM spells in its own way ---------------------------------------------------------

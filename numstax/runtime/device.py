@@ -13,7 +13,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ from numstax.runtime.cubin import Cubin
 from numstax.runtime.driver import checked, start
 from numstax.runtime.host import Counts
 from numstax.runtime.memory import address_of
+from numstax.runtime.tensor_maps import ENCODED, Encoder
 
 OLDEST = (8, 0)
 ALIGNED = 16
@@ -221,14 +222,14 @@ class Loaded:
 
 
 def _launch(api: Any, function: Any, program: Program) -> Launch:
-    buffer = ArgumentBuffer(program.params)
-    pack, memory, params = buffer.struct.pack_into, buffer.memory, buffer.address
+    buffer = ArgumentBuffer(api, program.params)
+    pack, params = buffer.pack, buffer.address
     block, launch = program.block, api.cuLaunchKernel
     lock = threading.Lock()  # the driver reads the buffer during the call, without Python's lock
 
     def run(stream: int, x: int, y: int, z: int, shared: int, *words: object) -> None:
         with lock:
-            pack(memory, 0, *words)
+            pack(*words)
             (code,) = launch(function, x, y, z, block, 1, 1, shared, stream, params, 0)
         if code:
             checked(api, (code,))
@@ -240,7 +241,7 @@ def _launch(api: Any, function: Any, program: Program) -> Launch:
 class ArgumentBuffer:
     """The arguments of one program as the driver reads them: `address` of a table of addresses of the values."""
 
-    def __init__(self, params: tuple[Param, ...]) -> None:
+    def __init__(self, api: Any, params: tuple[Param, ...]) -> None:
         formats = [_slot(p) for p in params]
         self.struct = struct.Struct("=" + "".join(formats))
         self.memory = ctypes.create_string_buffer(max(self.struct.size, 1))
@@ -248,15 +249,19 @@ class ArgumentBuffer:
         starts = [struct.calcsize("=" + "".join(formats[:k])) for k in range(len(formats))]
         self.table = (ctypes.c_void_p * max(len(starts), 1))(*(first + s for s in starts))
         self.address = ctypes.addressof(self.table)
-
-    def pack(self, *words: object) -> None:
-        self.struct.pack_into(self.memory, 0, *words)
+        plain = partial(self.struct.pack_into, self.memory, 0)
+        self.pack: Callable[..., None] = plain
+        if any(p.kind == "tensor_map" for p in params):
+            encoder = Encoder(api, params)
+            self.pack = lambda *words: plain(*encoder.words(words))
 
 
 def _slot(param: Param) -> str:
     """How `struct` spells one argument: 8 or 16 bytes."""
     if param.kind == "size32":
         return "i4x"
+    if param.kind == "tensor_map":
+        return f"{ENCODED}s"
     if param.kind != "scalar":
         return "q"
     assert param.dtype is not None

@@ -199,7 +199,7 @@ class _Launch:
     def __init__(self, api: Any, step: Launched) -> None:
         self.api, self.words = api, step.words
         self.uses = {w.k for w in step.words if isinstance(w, Outside)}
-        self.buffer = ArgumentBuffer(step.loaded.program.params)
+        self.buffer = ArgumentBuffer(api, step.loaded.program.params)
         self.params = params = api.CUDA_KERNEL_NODE_PARAMS()
         params.func = step.loaded.function
         params.gridDimX, params.gridDimY, params.gridDimZ = step.grid

@@ -247,7 +247,7 @@ class _Tape:
                 words.append(Outside(outside.index(word)))
             else:
                 assert isinstance(word, int)
-                words.append(address(word) if param.kind == "pointer" else word)
+                words.append(address(word) if param.is_array else word)
         return Launched(step.loaded, step.grid, step.shared, tuple(words))
 
 
@@ -314,7 +314,7 @@ def _pointers(step: Launched | Copied) -> Iterator[Any]:
         yield from (step.target, step.source)
         return
     for param, word in zip(_per_word(step.loaded.program.params), step.words, strict=True):
-        if param.kind == "pointer":
+        if param.is_array:
             yield word
 
 

@@ -93,7 +93,7 @@ def _loaded(program: Program) -> Loaded:
 
 def _value(param: Param, words: Iterator[Any]) -> Any:
     """An argument from the words that a launch takes."""
-    if param.kind in ("pointer", "status", "counters"):
+    if param.is_array or param.kind in ("status", "counters"):
         return next(words).array
     if param.kind != "scalar":
         return next(words)

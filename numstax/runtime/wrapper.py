@@ -231,7 +231,7 @@ class Writer:
 
     def word(self, param: Param, value: str) -> str:
         """The spelling of one argument of an entry."""
-        if param.kind == "pointer":
+        if param.is_array:
             return f"{value}_at"
         if param.kind == "scalar" and value in self.scalars:
             return f"{value}_re, {value}_im" if dtypes.kind(self.scalars[value].dtype) == "c" else f"{value}_v"

@@ -1,0 +1,73 @@
+"""Tensor maps: descriptions of matrices in memory for the copy engine of a GPU, made when their address is known.
+
+An `Encoder` has the parameters of one program; the words of a launch enter, and leave with the 128 bytes of a map in
+place of the address of an array.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from numstax.atoms import FORMATS
+from numstax.program import Param, TensorMap
+from numstax.runtime.driver import checked
+
+ENCODED = 128
+"""Bytes of a map."""
+KEPT = 64
+"""Maps of one parameter that are kept."""
+_TYPES = {
+    "bf16": "BFLOAT16",
+    "f16": "FLOAT16",
+    "f32": "FLOAT32",
+    "tf32": "TFLOAT32",
+    "f64": "FLOAT64",
+    "f8e4m3": "UINT8",
+    "f8e5m2": "UINT8",
+    "i8": "UINT8",
+    "u8": "UINT8",
+}
+
+
+class Encoder:
+    def __init__(self, api: Any, params: Sequence[Param]) -> None:
+        self.api = api
+        self._sizes = [(k, p.name) for k, p in enumerate(params) if p.kind in ("size", "size32")]
+        self._maps = [(k, p.map, dict[tuple[int, ...], bytes]()) for k, p in enumerate(params) if p.map is not None]
+
+    def words(self, words: Sequence[Any]) -> list[Any]:
+        """The words with maps in place of addresses."""
+        out, sizes = list(words), {name: words[k] for k, name in self._sizes}
+        for k, described, known in self._maps:
+            key = (words[k], *sizes.values())
+            if key not in known:
+                if len(known) == KEPT:
+                    known.clear()
+                known[key] = self._encoded(described, words[k], sizes)
+            out[k] = known[key]
+        return out
+
+    def _encoded(self, described: TensorMap, address: int, sizes: dict[str, int]) -> bytes:
+        def value(expression: str) -> int:
+            return int(eval(expression, {"__builtins__": {}}, sizes))
+
+        api, itemsize = self.api, FORMATS[described.format]
+        made = checked(
+            api,
+            api.cuTensorMapEncodeTiled(
+                getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[described.format]}"),
+                len(described.box),
+                address + value(described.offset) * itemsize,
+                [api.cuuint64_t(value(n)) for n in described.sizes],
+                [api.cuuint64_t(value(n) * itemsize) for n in described.strides],
+                [api.cuuint32_t(n) for n in described.box],
+                [api.cuuint32_t(1)] * len(described.box),
+                api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{described.swizzle}B"),
+                api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            ),
+        )
+        return ctypes.string_at(made.getPtr(), ENCODED)
