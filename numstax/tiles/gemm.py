@@ -138,7 +138,7 @@ def gemm_tree(product: Product, tile: GemmTile) -> Operator:
     atoms = Grid(ATOM, (("m", atom.m), ("n", atom.n)), steps)
     warps = Grid(WARP, (("m", wm), ("n", wn)), Stream(WARP, "k", wk, atoms))
     stages = Stream(BLOCK, "k", bk, warps, ("a", "b"), tile.stages, tile.producers)
-    whole = Chain((Clear("acc"), stages, Write("c", "acc")))
+    whole = Chain((Clear("acc"), stages, Write("c", "acc", adds=tile.split > 1)))
     block = Grid(BLOCK, (("batch", 1), ("m", bm), ("n", bn)), whole, ("staging",) if tile.staging else ())
     part = -(-product.k // (bk * tile.split)) * bk
     size = product.itemsize
@@ -152,7 +152,7 @@ def gemm_tree(product: Product, tile: GemmTile) -> Operator:
             operand("c", "batch m n", product.out),
             operand("staging", "m", tile.staging // bm, SHARED),
         ),
-        Grid(DEVICE, (("k", part),), block) if tile.split > 1 else block,
+        Chain((Clear("c"), Grid(DEVICE, (("k", part),), block))) if tile.split > 1 else block,
     )
 
 

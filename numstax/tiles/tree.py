@@ -138,12 +138,13 @@ class Rescale(Node):
 @record
 class Write(Node):
     """Leaf: `target` = `source`, with what follows pointwise; divided by a `denominator`, where there is one; and
-    exp(source - maximum) instead of the source, where there is a `maximum`."""
+    exp(source - maximum) instead of the source, where there is a `maximum`.  `adds` : += instead of =."""
 
     target: str
     source: str
     denominator: str = ""
     maximum: str = ""
+    adds: bool = False
 
 
 @record
