@@ -7,14 +7,15 @@ misaligned, reads of memory and registers that nothing was written to, races bet
 for each access of the text its bank conflicts or the share of each 32-byte sector that it wanted.
 
 All warps of a block step together, and several blocks do, so that one NumPy call serves thousands of lanes; where the
-text waits for other blocks in a loop, they run one after the other, in order.
+text waits for other blocks in a loop, they run one after the other, in order.  In a program with instructions that wait
+for other warps, each warp has its own place in the text (`simulate_team`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -25,17 +26,23 @@ from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.hardware import GPUS
 from numstax.program import Param, Program
+from numstax.runtime.simulate_barriers import Barriers
+from numstax.runtime.simulate_copies import PIECE, CopyingLanes
 from numstax.runtime.simulate_frame import Frame
-from numstax.runtime.simulate_lanes import Lanes
-from numstax.runtime.simulate_memory import LANES, Memory, Order, pointer_to
-from numstax.runtime.simulate_report import Report
+from numstax.runtime.simulate_memory import Memory, pointer_to
+from numstax.runtime.simulate_order import LANES, Order
+from numstax.runtime.simulate_report import WORD, Report
+from numstax.runtime.simulate_shadow import EachWarp, Shadow
 from numstax.runtime.simulate_statements import Code
+from numstax.runtime.simulate_team import Team
+from numstax.runtime.simulate_warps import WarpLanes
 
 TOGETHER = 1 << 13
 THREADS, GRID = 1024, ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
 """Of a block, and blocks along x, y and z, at most."""
 _SHARED = re.compile(r"\bshared_(\w+)\(")
-_ALIGNMENT = 128
+ALIGNMENT = 1024
+"""Of shared memory: swizzled tiles repeat after so many bytes."""
 _GARBAGE = 0xA5
 
 
@@ -47,10 +54,13 @@ def run(
     counters: np.ndarray | None = None,
     fresh: frozenset[str] = frozenset(),
     together: int = TOGETHER,
+    seed: int | None = None,
     check: bool = True,
 ) -> Report:
     """Run a program: `arguments` match its parameters but for 'status' and 'counters'.  `fresh` : the pointers to
     memory that nothing was written to yet.  `together` : so many threads step together, in whole blocks.
+    `seed` : of the order in which warps that run by themselves take turns, and copies land; without one, a warp goes on
+    until it waits, and copies land as late as they may.
 
     Raises SimulationError if anything was reported and `check` is on, and CompileError for text that is no kernel code.
     """
@@ -67,7 +77,8 @@ def run(
     _check_launch(program, (x, y, z), shared, report)
     _check_aliases({name: v for name, v in values.items() if isinstance(v, np.ndarray)}, code.written, report)
     with np.errstate(all="ignore"):
-        _run_grid(program, code, bound, (x, y, z), shared, together, report)
+        grid = _Grid(program, code, bound, (x, y, z), shared, report)
+        grid.run_apart(seed) if code.apart else grid.run_together(together)
     if count.any():
         report.add("counters", 0, f"counter {count.argmax()} is {count.max()} at the end")
     if check:
@@ -115,31 +126,73 @@ def _check_aliases(arrays: Mapping[str, np.ndarray], written: frozenset[str], re
             report.add("alias", 0, f"{name} and {other}")
 
 
-def _run_grid(
-    program: Program,
-    code: Code,
-    arguments: list[Any],
-    grid: tuple[int, int, int],
-    shared: int,
-    together: int,
-    report: Report,
-) -> None:
-    blocks = math.prod(grid)
-    order = Order(blocks, -(-program.block // LANES) * LANES)
-    step = 1 if code.waits else max(1, together // order.threads)
-    granule = min((dtypes.by_name(name).itemsize for name in _SHARED.findall(program.text)), default=1)
-    for first in range(0, blocks, step):
-        lanes = Lanes(report, order, program.block, grid, first, min(step, blocks - first))
-        frame = Frame(lanes, code.variables, _shared(shared, lanes, granule))
-        code.run(frame, arguments)
+class _Grid:
+    """A launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        code: Code,
+        arguments: list[Any],
+        grid: tuple[int, int, int],
+        shared: int,
+        report: Report,
+    ) -> None:
+        self._program, self._code, self._arguments, self._grid, self._report = program, code, arguments, grid, report
+        self._blocks, self._shared = math.prod(grid), shared
+        self._order = Order(self._blocks, -(-program.block // LANES) * LANES)
+        self._warps = self._order.threads // LANES
+        self._granule = _granule(program)
+
+    def run_together(self, threads: int) -> None:
+        """So many threads step together."""
+        step = 1 if self._code.waits else max(1, threads // self._order.threads)
+        for first in range(0, self._blocks, step):
+            blocks = min(step, self._blocks - first)
+            warps = np.arange(first * self._warps, (first + blocks) * self._warps)
+            memory = self._memory(blocks, None)
+            self._order.begin(first, blocks)
+            lanes = CopyingLanes(self._report, self._order, self._program.block, self._grid, warps, memory)
+            self._code.run(Frame(lanes, self._code.variables), self._arguments)
+
+    def run_apart(self, seed: int | None) -> None:
+        """Each warp has its own turns, block after block."""
+        for block in range(self._blocks):
+            team = Team(self._report, seed)
+            self._order.begin(block, 1)
+            barriers, memory = Barriers(team, self._order), self._memory(1, self._warps)
+            warps = range(block * self._warps, (block + 1) * self._warps)
+            team.run([(warp, *self._apart(warp, memory, team, barriers)) for warp in warps])
+
+    def _apart(
+        self, warp: int, memory: Memory | None, team: Team, barriers: Barriers
+    ) -> tuple[Callable[[], None], Callable[[], int]]:
+        """What a warp runs, and what tells the line at which it is."""
+        where = (self._report, self._order, self._program.block, self._grid, np.array([warp]), memory)
+        lanes = WarpLanes(*where, team=team, barriers=barriers)
+        frame = Frame(lanes, self._code.variables)
+
+        def body() -> None:
+            self._code.run(frame, self._arguments)
+            lanes.end()
+
+        return body, lambda: lanes.line
+
+    def _memory(self, blocks: int, warps: int | None) -> Memory | None:
+        """The shared memory of blocks, which holds anything; it may be of so many `warps` that run by themselves."""
+        if not self._shared:
+            return None
+        each = -(-self._shared // ALIGNMENT) * ALIGNMENT
+        data = np.full(each * blocks + ALIGNMENT, _GARBAGE, np.uint8)
+        start = -data.ctypes.data % ALIGNMENT
+        data = data[start : start + each * blocks]
+        granules = data.size // self._granule
+        shadow = Shadow(granules, False, EachWarp(granules, warps) if warps else None)
+        base = np.repeat(np.arange(blocks), self._warps)[:, None] * each if blocks > 1 else 0
+        return Memory("shared", data, "shared", 0, self._shared, base, self._granule, shadow)
 
 
-def _shared(size: int, lanes: Lanes, granule: int) -> Memory | None:
-    """The shared memory of the blocks, which holds anything."""
-    if not size:
-        return None
-    each = -(-size // _ALIGNMENT) * _ALIGNMENT
-    data = np.full(each * lanes.blocks + _ALIGNMENT, _GARBAGE, np.uint8)
-    start = -data.ctypes.data % _ALIGNMENT
-    data = data[start : start + each * lanes.blocks]
-    return Memory("shared", data, "shared", 0, size, lanes.slot * each, granule, written=False)
+def _granule(program: Program) -> int:
+    """Bytes of the smallest access to shared memory."""
+    named = (dtypes.by_name(name).itemsize for name in _SHARED.findall(program.text) if name != "address")
+    return min((*named, WORD if "shared_address(" in program.text else PIECE))

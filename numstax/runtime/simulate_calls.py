@@ -17,6 +17,8 @@ from numstax import dtypes
 from numstax.emit.vecmath_lanes import evaluate
 from numstax.errors import CompileError
 from numstax.program import Instruction, Intrinsic, Program
+from numstax.runtime.simulate_copies import SHARED_START, CopyingLanes
+from numstax.runtime.simulate_flights import InFlight
 from numstax.runtime.simulate_frame import Frame, Registers
 from numstax.runtime.simulate_memory import Pointer
 from numstax.runtime.simulate_values import (
@@ -32,6 +34,8 @@ from numstax.runtime.simulate_values import (
 
 Function = Callable[..., Any]
 _TYPES = {d.name: d for d in dtypes.SUPPORTED if not dtypes.is_low(d) and d != dtypes.BOOL} | {"boolean": dtypes.BOOL}
+_TILE = re.compile(r"([a-z]+\d+)x(\d+)")
+"""Registers that are used together, ``f32x64``: a tuple."""
 _MEMORY = re.compile(r"(load|store|offset|shared|registers)(\d*)_(\w+)")
 FEW = 4
 """A function is evaluated for the active lanes only, where they are fewer than one in so many."""
@@ -77,17 +81,35 @@ def _instruction(row: Instruction, frame: Frame, *values: Value) -> Any:
     if row.model is None:
         raise CompileError(f"the instruction {row.name} has no model")
     lanes = frame.lanes
+    lanes.pause()
     if row.together:
         lanes.together(row.name)
-    operands = [
-        value if name.startswith("p_") else lanes.spread(converted(value, dtypes.by_name(name)))
-        for value, name in zip(values, row.operands, strict=True)
-    ]
+    given = [v if k < row.tied else lanes.settled(v) for k, v in enumerate(values)]
+    operands = [_operand(lanes, *pair) for pair in zip(given, row.operands, strict=True)]
     made = row.model(lanes, *operands)
     results = made if len(row.results) > 1 else (made,)
-    kinds = map(dtypes.by_name, row.results)
-    typed = tuple(np.asarray(r).astype(kind, copy=False) for r, kind in zip(results, kinds, strict=False))
+    typed = tuple(_result(*pair) for pair in zip(results, row.results, strict=False))
     return typed[0] if len(typed) == 1 else typed
+
+
+def _operand(lanes: CopyingLanes, value: Any, kind: str) -> Any:
+    """What a model gets: each number for all lanes."""
+    tile = _TILE.fullmatch(kind)
+    if tile is not None and isinstance(value, tuple):
+        parts = (lanes.spread(converted(v, dtypes.by_name(tile[1]))) for v in value)
+        return value if isinstance(value, InFlight) else tuple(parts)
+    if kind == "tensor" or kind.startswith("p_"):
+        return value
+    return lanes.spread(converted(value, dtypes.by_name(kind)))
+
+
+def _result(value: Any, kind: str) -> Any:
+    tile = _TILE.fullmatch(kind)
+    if tile is None:
+        return np.asarray(value).astype(dtypes.by_name(kind), copy=False)
+    if len(value) != int(tile[2]):
+        raise CompileError(f"{len(value)} values for registers {kind}")
+    return value
 
 
 def _load(dtype: np.dtype, count: int, frame: Frame, pointer: Pointer, offset: Value) -> Any:
@@ -104,11 +126,7 @@ def _offset(dtype: np.dtype, count: int, frame: Frame, pointer: Pointer, element
 
 
 def _shared(dtype: np.dtype, count: int, frame: Frame, start: Value) -> Pointer:
-    if frame.shared is None:
-        raise CompileError("the program has no shared memory")
-    stored = dtypes.storage(dtype)
-    frame.lanes.violation("alignment", start % stored.itemsize != 0, f"{stored} in shared memory at byte {start}")
-    return Pointer(frame.shared, stored, start // stored.itemsize)
+    return frame.lanes.shared(start + np.int64(SHARED_START), dtypes.storage(dtype))
 
 
 def _registers(dtype: np.dtype, count: int, frame: Frame, length: Value) -> Registers:

@@ -147,6 +147,7 @@ def _element(base: Expression, at: Expression, line: int, frame: Frame) -> Any:
     if isinstance(held, Registers):
         return held.get(lanes, index)
     if isinstance(held, tuple):
+        held = lanes.settled(held)
         return held[int(index)] if not np.ndim(index) else np.choose(index, held, mode="clip")
     raise CompileError(f"line {line}: no element {index} of {type(held).__name__}")
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from numstax.errors import CompileError
+from numstax.runtime.simulate_copies import CopyingLanes
 from numstax.runtime.simulate_lanes import Lanes, Mask
-from numstax.runtime.simulate_memory import Memory, Pointer
+from numstax.runtime.simulate_memory import Pointer
 from numstax.runtime.simulate_values import Value, choose, converted
 
 
@@ -95,8 +96,8 @@ class Registers:
 class Frame:
     """The variables of one run, by number."""
 
-    def __init__(self, lanes: Lanes, count: int, shared: Memory | None) -> None:
-        self.lanes, self.shared = lanes, shared
+    def __init__(self, lanes: CopyingLanes, count: int) -> None:
+        self.lanes = lanes
         self.jumps: list[tuple[list[Mask], list[Mask]]] = []
         self.every = lanes.mask
         self._cells = Cells(count, self.every)

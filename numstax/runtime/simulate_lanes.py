@@ -6,7 +6,6 @@ will do).  A model uses:
 
   active                 bool (warps, 32): the lanes that execute the instruction
   thread, block, grid    index in the block along x; index of the block along x, y, z; blocks along x, y, z
-  per_block(values)      the values as (blocks, threads of a block); from_blocks(values): one for each block, to lanes
   load(pointer, offset, count=1, weak=True), store(pointer, offset, values, weak=True)
                          `count` neighbouring elements as a tuple; `weak` False for volatile, relaxed and the like
   atomic(pointer, offset, function, value)
@@ -18,13 +17,15 @@ will do).  A model uses:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from numstax.records import record
-from numstax.runtime.simulate_memory import LANES, Memory, Order, Pointer
+from numstax.runtime.simulate_memory import Memory, Pointer
+from numstax.runtime.simulate_order import LANES, Order
 from numstax.runtime.simulate_report import SAMPLES, Report
 from numstax.runtime.simulate_values import Value, converted
 
@@ -60,20 +61,26 @@ class Mask:
 
 
 class Lanes:
-    """Warps of `blocks` consecutive blocks, from block `first` of the grid."""
+    """Warps that step together: those numbered `warps` in the grid, of whole blocks or of one block.
+
+    memory : shared memory of their blocks.
+    """
 
     def __init__(
-        self, report: Report, order: Order, threads: int, grid: tuple[int, int, int], first: int, blocks: int
+        self,
+        report: Report,
+        order: Order,
+        threads: int,
+        grid: tuple[int, int, int],
+        warps: Array,
+        memory: Memory | None,
     ) -> None:
-        self.report, self.order, self.grid, self.blocks = report, order, grid, blocks
-        warps = order.threads // LANES
-        self.shape = blocks * warps, LANES
-        number = np.repeat(np.arange(first, first + blocks, dtype=np.int32), warps)[:, None]
-        self.block = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
-        self.thread = np.tile(np.arange(order.threads, dtype=np.int32), blocks).reshape(self.shape)
-        self.number = number * order.threads + self.thread
+        self.report, self.order, self.grid, self.warps, self.memory = report, order, grid, warps, memory
+        self.shape = warps.size, LANES
+        self.number = (warps[:, None] * LANES + np.arange(LANES)).astype(np.int32)
         """Of each thread, in the grid."""
-        self.slot = np.repeat(np.arange(blocks), warps)[:, None]
+        block, self.thread = np.divmod(self.number, np.int32(order.threads))
+        self.block = block[:, :1] % grid[0], block[:, :1] // grid[0] % grid[1], block[:, :1] // (grid[0] * grid[1])
         self.mask = self.alive = Mask(self.thread < threads)
         self.line = 0
 
@@ -85,13 +92,6 @@ class Lanes:
         """A value for each lane."""
         return value if np.shape(value) == self.shape else np.broadcast_to(value, self.shape)
 
-    def per_block(self, values: Value) -> Array:
-        return self.spread(values).reshape(self.blocks, -1)
-
-    def from_blocks(self, values: Array) -> Array:
-        """One value for each block as a value for lanes."""
-        return values[self.slot]
-
     def violation(self, kind: str, where: Any, detail: str) -> None:
         """Report it for the first lane where it holds."""
         at = np.nonzero(np.broadcast_to(where, self.shape).reshape(-1))[0]
@@ -102,21 +102,21 @@ class Lanes:
     # --- memory
 
     def load(self, pointer: Pointer, offset: Value, count: int = 1, weak: bool = True) -> Value | tuple[Value, ...]:
-        access = self._access(pointer, offset, count, "load")
+        access = self.access(pointer, offset, count, "load")
         if access.memory.shadow is not None:
             granules, thread = access.granules()
             self.order.tick()
             fresh = ~access.memory.shadow.written[granules]
-            self._blame("uninitialised", access, granules, thread, fresh, "reads")
+            self.blame("uninitialised", access.memory, granules, thread, fresh, "reads")
             racing = access.memory.shadow.read(granules, thread, self.order, not weak)
-            self._blame("race", access, granules, thread, racing, "reads")
+            self.blame("race", access.memory, granules, thread, racing, "reads")
         if not weak:
             self.order.met[access.thread // self.order.threads] = True
         got = tuple(self._scattered(access, access.view[access.at + k]) for k in range(count))
         return got if count > 1 else got[0]
 
     def store(self, pointer: Pointer, offset: Value, values: Sequence[Value], weak: bool = True) -> None:
-        access = self._access(pointer, offset, len(values), "store")
+        access = self.access(pointer, offset, len(values), "store")
         new = [self.spread(converted(v, pointer.dtype))[access.inside] for v in values]
         places = [access.at + k for k in range(len(values))]
         changes = [_differ(access.view[at], value) for at, value in zip(places, new, strict=True)]
@@ -125,10 +125,10 @@ class Lanes:
             access.view[at] = value
         for at, value in zip(places, new, strict=True):
             lost = _differ(access.view[at], value)
-            self._blame("race", access, at, access.thread, lost, "writes another value than others to")
+            self.blame("race", access.memory, at, access.thread, lost, "writes another value than others to")
 
     def atomic(self, pointer: Pointer, offset: Value, function: Callable[..., Value], value: Value) -> Array:
-        access = self._access(pointer, offset, 1, "atomic")
+        access = self.access(pointer, offset, 1, "atomic")
         self.order.met[access.thread // self.order.threads] = True
         self._note_write(access, np.ones(access.at.shape, bool), strong=True)
         operand, old = self.spread(value)[access.inside], np.zeros(access.at.shape, pointer.dtype)
@@ -141,7 +141,7 @@ class Lanes:
             rest = np.delete(rest, first)
         return self._scattered(access, old)
 
-    def _access(self, pointer: Pointer, offset: Value, count: int, action: str) -> _Access:
+    def access(self, pointer: Pointer, offset: Value, count: int, action: str) -> Access:
         memory, itemsize = pointer.memory, pointer.dtype.itemsize
         size = itemsize * count
         byte = self.spread((pointer.offset + offset) * itemsize) + memory.origin
@@ -161,9 +161,9 @@ class Lanes:
             measure = site.count_sectors if memory.space == "global" else site.count_passes
             measure(byte + memory.address, inside, size)
         at, thread = byte[inside] // itemsize, self.number[inside]
-        return _Access(memory, memory.view(pointer.dtype), at, thread, inside, itemsize, count)
+        return Access(memory, memory.view(pointer.dtype), at, thread, inside, itemsize, count)
 
-    def _scattered(self, access: _Access, values: Array) -> Array:
+    def _scattered(self, access: Access, values: Array) -> Array:
         """Values of the lanes that access memory, and 0 for the others."""
         if values.size == access.inside.size:
             return values.reshape(self.shape)
@@ -171,21 +171,20 @@ class Lanes:
         out[access.inside] = values
         return out
 
-    def _note_write(self, access: _Access, changes: Any, strong: bool) -> None:
+    def _note_write(self, access: Access, changes: Any, strong: bool) -> None:
         shadow = access.memory.shadow
         if shadow is None:  # the status: whoever finds an error may write it, and one is enough
             return
         granules, thread = access.granules()
         self.order.tick()
         racing = shadow.write(granules, thread, self.order, np.repeat(changes, access.parts), strong)
-        self._blame("race", access, granules, thread, racing, "writes")
+        self.blame("race", access.memory, granules, thread, racing, "writes")
 
-    def _blame(self, kind: str, access: _Access, at: Array, thread: Array, where: Array, does: str) -> None:
-        """Report the first of accesses."""
+    def blame(self, kind: str, memory: Memory, at: Array, thread: Array, where: Array, does: str) -> None:
+        """Report the first access of threads to granules for which it holds."""
         first = int(where.argmax()) if where.size else 0
         if where.size and where[first]:
-            memory, number = access.memory, int(thread[first])
-            block, index = divmod(number, self.order.threads)
+            block, index = divmod(int(thread[first]), self.order.threads)
             self.report.add(kind, self.line, f"block {block}, thread {index} {does} {memory.name} at {at[first]}")
 
     # --- order
@@ -195,16 +194,29 @@ class Lanes:
 
     def barrier(self, warp: bool = False) -> None:
         """Of each block any thread of which is here, or each warp."""
+        warps = self.warps[self.active.any(-1)]
         if warp:
-            here = self.active.any(-1)
-            self.order.warp_barrier[self.number[here, 0] // LANES] = self.order.tick()
+            self.order.warp_barrier(warps)
             return
-        here = self.per_block(self.active)
-        some: Array = np.any(here, axis=-1)
-        missing = self.per_block(self.alive.lanes) & ~here & some[:, None]
-        self.violation("divergence", missing.reshape(self.shape), "does not reach a barrier of its block")
-        first = self.number[0, 0] // self.order.threads
-        self.order.barrier[first + np.nonzero(some)[0]] = self.order.tick()
+        each = self.order.threads // LANES
+        blocks = np.unique(warps // each)
+        missing = self.alive.lanes & ~self.active & np.isin(self.warps // each, blocks)[:, None]
+        self.violation("divergence", missing, "does not reach a barrier of its block")
+        self.order.meet(blocks[:, None] * each + np.arange(each))
+
+    def proxy_fence(self) -> None:
+        self.order.proxy_fence(self.warps[self.active.any(-1)])
+
+    @contextmanager
+    def limited(self, condition: Array) -> Iterator[None]:
+        """Of the active lanes, those for which it holds."""
+        every = self.mask
+        self.mask = every.only(condition)
+        yield
+        self.mask = every
+
+    def pause(self) -> None:
+        """Others may go on first, where warps run by themselves."""
 
     def together(self, name: str) -> None:
         """All threads of each warp that is here must be."""
@@ -213,7 +225,7 @@ class Lanes:
 
 
 @record(eq=False)
-class _Access:
+class Access:
     """The lanes `inside` access `count` elements of `itemsize` bytes from `at` in the view; `at` and `thread` flat."""
 
     memory: Memory
@@ -226,11 +238,11 @@ class _Access:
 
     @property
     def parts(self) -> int:
-        return self.itemsize * self.count // self.memory.granule
+        return max(1, self.itemsize * self.count // self.memory.granule)
 
     def granules(self) -> tuple[Array, Array]:
         """Every granule accessed, and the thread that does."""
-        first = self.at * (self.itemsize // self.memory.granule)
+        first = self.at * self.itemsize // self.memory.granule
         if self.parts == 1:
             return first, self.thread
         return (first[:, None] + np.arange(self.parts)).reshape(-1), np.repeat(self.thread, self.parts)

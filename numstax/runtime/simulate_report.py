@@ -32,6 +32,10 @@ KINDS = {
     "launch": "a block, grid or shared memory larger than the machine has",
     "alias": "two parameters that share memory, one of which is written",
     "endless": "a loop that does not end",
+    "deadlock": "all warps wait for what does not come",
+    "barrier": "a barrier that is used otherwise than it was made",
+    "flight": "registers or memory in use while tensor cores or copies work on them",
+    "layout": "a tile that is read otherwise than it was laid out",
 }
 
 

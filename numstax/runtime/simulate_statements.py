@@ -32,7 +32,7 @@ class Code:
     """The statements of a program.
 
     params : the names of its parameters; written : of those, what it may write through.  variables : how many a frame
-    has.  waits : a loop may wait for what other threads do.
+    has.  waits : a loop may wait for what other threads do; apart : warps run by themselves.
     """
 
     def __init__(self, program: Program) -> None:
@@ -51,6 +51,7 @@ class Code:
         self.variables = len(self._expressions.slots)
         self.written = frozenset(self.params) - _only_read(tree)
         calls = {row.name for row in program.intrinsics if isinstance(row, Instruction) and row.effect}
+        self.apart = any(isinstance(row, Instruction) and row.waits for row in program.intrinsics)
         self.waits = any(_accesses(node, calls) for node in ast.walk(tree) if isinstance(node, ast.While))
 
     def run(self, frame: Frame, arguments: Sequence[Any]) -> None:
