@@ -1,10 +1,7 @@
-"""Which lane holds which element: operands of tensor cores in registers and in shared memory.
+"""Where the elements of operands of tensor cores are: in registers, as `atoms` says, and in tiles of shared memory."""
 
-Registers have 32 bits; an operand with elements of s bytes has 4 / s of them in each.  What holds for the warp-wide
-products (PTX ISA, "Matrix Fragments for mma.m16n8k16" and its neighbours) holds for a warp's 16 rows of a warp group's
-product too ("Register Fragments" of wgmma).  Each map is a pair of arrays, row and column, indexed by register, lane
-and, for operands, element of the register.
-"""
+# NumPy types the results of some operators as Any.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -12,38 +9,30 @@ from functools import cache
 
 import numpy as np
 
+from numstax.atoms import ATOMS, Atom, Fragment
+
 Array = np.ndarray
 Places = tuple[Array, Array]
 
 LANE = np.arange(32)
 PIECE = 16
 """Bytes that lie together in every tile."""
+_BY_NAME = {atom.name: atom for atom in ATOMS}
+
+
+def mma_atom(k: int, kind: str) -> Atom:
+    return _BY_NAME[f"mma m16n8k{k} {kind}"]
+
+
+def wgmma_atom(n: int, kind: str) -> Atom:
+    return next(a for a in ATOMS if (a.family, a.n, a.operand) == ("wgmma", n, kind))
 
 
 @cache
-def left(k: int, per: int) -> Places:
-    """Row and k of A, 16 by `k`, with so many elements in a register."""
-    r, lane, e = np.ogrid[: k // (2 * per), :32, :per]
-    return _both(lane // 4 + 8 * (r % 2), per * (lane % 4) + e + r // 2 * 4 * per)
-
-
-@cache
-def right(k: int, per: int) -> Places:
-    """k and column of B, `k` by 8."""
-    r, lane, e = np.ogrid[: k // (4 * per), :32, :per]
-    return _both(per * (lane % 4) + e + r * 4 * per, lane // 4)
-
-
-@cache
-def accumulator(n: int) -> Places:
-    """Row and column of C, 16 by `n`."""
-    r, lane = np.ogrid[: n // 2, :32]
-    return _both(lane // 4 + 8 * (r // 2 % 2), r // 4 * 8 + 2 * (lane % 4) + r % 2)
-
-
-def _both(row: Array, column: Array) -> Places:
-    a, b = np.broadcast_arrays(row, column)
-    return a, b
+def places(fragment: Fragment) -> Places:
+    """Row and column of each element that the lanes of the first warp hold: (lanes, elements)."""
+    at = np.array(fragment.positions())[: LANE.size]
+    return at[..., 0], at[..., 1]
 
 
 def swizzled(address: Array, span: int) -> Array:

@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.cuda_emit.fragments import LANE, PIECE, accumulator, left, right, rows_of_k, rows_of_m, swizzled
+from numstax.atoms import Fragment
+from numstax.cuda_emit.fragments import (
+    LANE,
+    PIECE,
+    mma_atom,
+    places,
+    rows_of_k,
+    rows_of_m,
+    swizzled,
+    wgmma_atom,
+)
 
 Array = np.ndarray
 Lanes = Any
@@ -26,22 +36,18 @@ KINDS = {
     "bf16": dtypes.BFLOAT16,
     "f16": dtypes.FLOAT16,
     "tf32": dtypes.FLOAT32,
-    "e4m3": dtypes.FLOAT8_E4M3,
-    "e5m2": dtypes.FLOAT8_E5M2,
+    "f8e4m3": dtypes.FLOAT8_E4M3,
+    "f8e5m2": dtypes.FLOAT8_E5M2,
     "i8": dtypes.INT8,
     "u8": dtypes.UINT8,
 }
-"""Operands of tensor cores by name."""
+"""Operands of tensor cores by the names of `atoms`."""
 SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 """Swizzle of a descriptor -> bytes of a row of the tile."""
 _TF32 = np.uint32(0xFFFFE000)
 """The bits of a float32 that tensor cores look at."""
 _WORD, _HALF = np.dtype(np.uint32), np.dtype(np.uint16)
 _TENSOR_ALIGNMENT = 128
-
-
-def shared_address(lanes: Lanes) -> np.uint32:
-    return np.uint32(lanes.shared_start)
 
 
 def uniform(lanes: Lanes, value: Array) -> Array:
@@ -52,7 +58,7 @@ def uniform(lanes: Lanes, value: Array) -> Array:
 def elect(lanes: Lanes) -> Array:
     """The first lane that is here."""
     first = lanes.active.argmax(-1)[:, None]
-    return LANE == first
+    return first == LANE
 
 
 def nothing(lanes: Lanes, *operands: Any) -> None:
@@ -165,7 +171,7 @@ def load_matrix(count: int, turned: bool) -> Model:
     """Matrices of 8 rows of 16 bytes, whose addresses the lanes give in turn, as one register each (`ldmatrix`)."""
 
     def model(lanes: Lanes, address: Array) -> Tile:
-        with lanes.limited(LANE < 8 * count):
+        with lanes.limited(8 * count > LANE):
             row = np.stack(lanes.load(lanes.shared(address, _WORD), np.int64(0), PIECE // _WORD.itemsize), -1)
         halves = np.ascontiguousarray(row).view(_HALF)
         if turned:
@@ -187,7 +193,7 @@ def store_matrix(count: int) -> Model:
         held = np.stack([lanes.spread(v) for v in values])
         matrix, row = np.minimum(LANE // 8, count - 1), LANE % 8
         words = [held[matrix, :, 4 * row + k].T for k in range(4)]
-        with lanes.limited(LANE < 8 * count):
+        with lanes.limited(8 * count > LANE):
             lanes.store(lanes.shared(address, _WORD), np.int64(0), words)
 
     return model
@@ -195,24 +201,25 @@ def store_matrix(count: int) -> Model:
 
 def mma(kind: str, k: int) -> Model:
     """C + A B of a warp, 16 by `k` by 8."""
+    atom = mma_atom(k, kind)
+    assert atom.b is not None
+    b_fragment = atom.b
 
     def model(lanes: Lanes, c: Tile, a: Tile, b: Tile) -> Tile:
-        per = _WORD.itemsize // KINDS[kind].itemsize
-        A = _gathered(kind, a, left(k, per), (16, k))
-        B = _gathered(kind, b, right(k, per), (k, 8))
-        rows, columns = accumulator(8)
-        product = A @ B
-        return tuple(held + product[:, rows[r], columns[r]] for r, held in enumerate(c))
+        product = _gathered(kind, a, atom.a) @ _gathered(kind, b, b_fragment)
+        rows, columns = places(atom.c)
+        return tuple(held + product[:, rows[:, r], columns[:, r]] for r, held in enumerate(c))
 
     return model
 
 
-def _gathered(kind: str, registers: Tile, places: tuple[Array, Array], shape: tuple[int, int]) -> Array:
-    """The matrix of each warp from its fragments."""
-    held = np.ascontiguousarray(np.stack(registers, 1))
-    elements = _decoded(held.view(np.uint8), kind).reshape(*held.shape, -1)
-    out = np.zeros((len(held), *shape), elements.dtype)
-    out[:, places[0], places[1]] = elements
+def _gathered(kind: str, registers: Tile, fragment: Fragment) -> Array:
+    """The matrix of each warp from its registers."""
+    held = np.stack(registers, -1)
+    elements = _decoded(held.view(np.uint8), kind)
+    out = np.zeros((len(held), *fragment.shape), elements.dtype)
+    rows, columns = places(fragment)
+    out[:, rows, columns] = elements
     return out
 
 
@@ -238,19 +245,21 @@ def descriptor(lanes: Lanes, address: Array, leading: Array, stride: Array) -> A
 
 def wgmma(kind: str, n: int, a: str, b: str, first: bool, steps: int = 4) -> Model:
     """C + A B of four warps, 64 by n, or A B at `first`; `steps` times 32 bytes along k, from tiles that descriptors
-    tell.  a, b : which index of the operand is contiguous, 'k' or 'm'."""
+    tell; a group of products.  a, b : which index of the operand is contiguous, 'k' or 'm'."""
+    rows, columns = places(wgmma_atom(n, kind).c)
 
     def model(lanes: Lanes, c: Tile, a_tile: Array, b_tile: Array) -> Tile:
-        rows, columns = accumulator(n)
         out = np.zeros((n // 2, *lanes.shape), np.int32 if kind in ("i8", "u8") else np.float32)
         for warp in np.nonzero(lanes.active.any(-1))[0].tolist():
             at = 16 * (int(lanes.thread[warp, 0]) // 32 % 4)
             A = _operand(lanes, warp, a_tile, kind, a, at, 16, steps)
             B = _operand(lanes, warp, b_tile, kind, b, 0, n, steps)
-            out[:, warp] = (A @ B.T)[rows, columns]
+            out[:, warp] = (A @ B.T)[rows.T, columns.T]
         if not first:
             out += np.stack(c)
-        return lanes.in_flight(tuple(out))
+        made = lanes.in_flight(tuple(out))
+        lanes.commit("matrix")
+        return made
 
     return model
 
@@ -276,14 +285,6 @@ def wgmma_settle(lanes: Lanes, values: Tile) -> Tile:
     """Wait until nothing is under way."""
     lanes.wait("matrix", 0)
     return tuple(values)
-
-
-def wgmma_fence(lanes: Lanes) -> None:
-    """Registers are in order before products."""
-
-
-def wgmma_commit(lanes: Lanes) -> None:
-    lanes.commit("matrix")
 
 
 # --- registers

@@ -25,17 +25,17 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import CompileError
 from numstax.hardware import GPUS
-from numstax.program import Param, Program
+from numstax.program import Param, Program, TensorMap
 from numstax.runtime.simulate_barriers import Barriers
 from numstax.runtime.simulate_copies import PIECE, CopyingLanes
 from numstax.runtime.simulate_frame import Frame
-from numstax.runtime.simulate_memory import Memory, pointer_to
+from numstax.runtime.simulate_memory import Memory, Pointer, pointer_to
 from numstax.runtime.simulate_order import LANES, Order
 from numstax.runtime.simulate_report import WORD, Report
 from numstax.runtime.simulate_shadow import EachWarp, Shadow
 from numstax.runtime.simulate_statements import Code
 from numstax.runtime.simulate_team import Team
-from numstax.runtime.simulate_warps import WarpLanes
+from numstax.runtime.simulate_warps import TensorView, WarpLanes
 
 TOGETHER = 1 << 13
 THREADS, GRID = 1024, ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
@@ -71,7 +71,7 @@ def run(
     sizes = {p.name: int(values[p.name]) for p in program.params if p.kind in ("size", "size32")}
     count = np.zeros(_number(program.counters, sizes), np.uint32) if counters is None else counters
     values |= {"status": np.zeros(4, np.int64) if status is None else status, "counters": count}
-    bound = [_bound(p, values[p.name], p.name in code.written, p.name in fresh) for p in program.params]
+    bound = [_bound(p, values[p.name], sizes, p.name in code.written, p.name in fresh) for p in program.params]
     x, y, z = (_number(g, sizes) for g in (*program.grid, "1", "1")[:3])
     shared = _number(program.shared, sizes)
     _check_launch(program, (x, y, z), shared, report)
@@ -95,11 +95,15 @@ def _number(expression: str, sizes: dict[str, int]) -> int:
     return int(eval(expression, {"__builtins__": {}, "min": min, "max": max}, sizes))
 
 
-def _bound(param: Param, value: Any, written: bool, fresh: bool) -> Any:
+def _bound(param: Param, value: Any, sizes: dict[str, int], written: bool, fresh: bool) -> Any:
     """An argument as a value of kernel code.  What is only read cannot be raced for."""
     match param.kind:
         case "pointer":
             return pointer_to(param.name, value, value.itemsize if written or fresh else None, not fresh)
+        case "tensor_map":
+            assert param.map is not None
+            pointer = pointer_to(param.name, value, value.itemsize if written or fresh else None, not fresh)
+            return _tensor(param.map, pointer, sizes)
         case "status":
             return pointer_to(param.name, value, None)
         case "counters":
@@ -112,6 +116,12 @@ def _bound(param: Param, value: Any, written: bool, fresh: bool) -> Any:
             assert param.dtype is not None
             return np.asarray(value, param.dtype).view(dtypes.storage(param.dtype))[()]
     raise CompileError(f"parameter '{param.name}' is of unknown kind '{param.kind}'")
+
+
+def _tensor(described: TensorMap, pointer: Pointer, sizes: dict[str, int]) -> TensorView:
+    shape, strides = (tuple(_number(n, sizes) for n in each) for each in (described.sizes, described.strides))
+    start = pointer.moved(np.int64(_number(described.offset, sizes)))
+    return TensorView(start, shape, strides, described.box, described.swizzle)
 
 
 def _check_launch(program: Program, grid: tuple[int, int, int], shared: int, report: Report) -> None:

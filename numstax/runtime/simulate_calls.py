@@ -52,6 +52,8 @@ def find(program: Program, name: str) -> Function:
         return partial(_convert, _TYPES[name])
     if name in _BUILTINS:
         return _BUILTINS[name]
+    if name.startswith("spread_") and _TILE.fullmatch(name.removeprefix("spread_")):
+        return _spread
     found = _MEMORY.fullmatch(name)
     if found is not None and found[3] in map(dtypes.name, dtypes.SUPPORTED):
         dtype = dtypes.by_name(found[3])
@@ -133,6 +135,12 @@ def _registers(dtype: np.dtype, count: int, frame: Frame, length: Value) -> Regi
     return Registers(int(length), dtypes.compute(dtype), frame.every)
 
 
+def _spread(frame: Frame, registers: Registers, tile: tuple[Value, ...]) -> None:
+    """``registers[k] = tile[k]``."""
+    for k, value in enumerate(frame.lanes.settled(tile)):
+        registers.set(frame.lanes, np.int64(k), value)
+
+
 _HELPERS: dict[str, Function] = {
     "load": _load,
     "store": _store,
@@ -149,6 +157,7 @@ _BUILTINS: dict[str, Function] = {
     "int": lambda frame, a: _convert(dtypes.INT64, frame, a) if a.dtype.kind in "fb" else a,
     "float": lambda frame, a: a if a.dtype == dtypes.FLOAT32 else converted(a, dtypes.FLOAT64),
     "rolled": lambda frame, a: a,
+    "shared_address": lambda frame: np.uint32(SHARED_START),
     "unroll": lambda frame: np.int64(0),
 }
 CONSTANTS = {name: np.float64(getattr(math, name)) for name in ("inf", "nan", "pi", "e")}

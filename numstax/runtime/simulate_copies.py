@@ -4,6 +4,9 @@ A copy starts with its checks: what it touches must be ordered before, and until
 it.  What it moves is moved when it ends.
 """
 
+# NumPy types the results of some operators as Any.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,6 +18,7 @@ from numstax.runtime.simulate_flights import Groups, InFlight
 from numstax.runtime.simulate_lanes import Lanes
 from numstax.runtime.simulate_memory import Memory, Pointer
 from numstax.runtime.simulate_order import PROXY, THREADS, Array
+from numstax.runtime.simulate_values import converted
 
 SHARED_START = 1024
 """The address of the first byte of a block's shared memory."""
@@ -24,8 +28,6 @@ _BYTE, _WORD = np.dtype(np.uint8), np.dtype(np.uint32)
 
 
 class CopyingLanes(Lanes):
-    shared_start = SHARED_START
-
     def __init__(self, *where: Any) -> None:
         super().__init__(*where)
         self.groups = {kind: Groups(self.shape) for kind in ("copy", "tensor", "matrix")}
@@ -84,7 +86,7 @@ class CopyingLanes(Lanes):
             if not self.mask.count:
                 break
             part = self.load(Pointer(pointer.memory, _BYTE, np.int64(0)), byte + k)
-            words[k // _WORD.itemsize] |= part.astype(_WORD) << np.uint32(8 * (k % _WORD.itemsize))
+            words[k // _WORD.itemsize] |= converted(part, _WORD) << np.uint32(8 * (k % _WORD.itemsize))
         self.mask = every
         return list(words)
 
@@ -98,8 +100,10 @@ class CopyingLanes(Lanes):
     # --- matrices
 
     def fetch(self, warp: int, addresses: Array, swizzle: int) -> Array:
-        """Pieces of 16 bytes of shared memory that tensor cores read for the warp in that row, until it waits; they take
-        them for parts of a tile with that swizzle."""
+        """Pieces of 16 bytes of shared memory that tensor cores read for the warp in that row, until it waits.
+
+        They take them for parts of a tile with that swizzle.
+        """
         memory = self._shared_memory()
         at, granules = self._pieces(memory, warp, addresses)
         threads = np.broadcast_to(self.number[warp, 0], granules.shape)

@@ -24,6 +24,8 @@ from numstax.runtime.simulate_values import binary, converted, truth
 
 Statement = Callable[[Frame], None]
 Assign = Callable[[Frame, Any], None]
+READING = ("load", "copy_async", "tensor_load", "tensor_prefetch")
+"""Calls that only read what their operands point to begin like this."""
 MOST_TRIPS = 1 << 12
 """Of a `while` loop: one that runs longer waits for something that does not come."""
 
@@ -249,8 +251,8 @@ def _only_read(tree: ast.FunctionDef) -> frozenset[str]:
         match node:
             case ast.Subscript(ast.Name() as base, ctx=ast.Load()):
                 read.add(id(base))
-            case ast.Call(ast.Name(name), [ast.Name() as base, *_]) if name.startswith("load"):
-                read.add(id(base))
+            case ast.Call(ast.Name(name), operands) if name.startswith(READING):
+                read.update(map(id, operands))
     other = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in read}
     return frozenset(argument.arg for argument in tree.args.args if argument.arg not in other)
 

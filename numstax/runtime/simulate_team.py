@@ -157,9 +157,9 @@ class Team:
         return next((warp for warp in able if warp.number > last), able[0])
 
     def _report_waiting(self) -> None:
-        places: dict[int, list[Warp]] = defaultdict(list)
+        places: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for warp in self._running:
-            places[warp.line()].append(warp)
-        for line, warps in places.items():
-            waiting = "; ".join(f"warp {warp.number} waits for {warp.wants()}" for warp in warps)
-            self._report.add("deadlock", line, waiting)
+            places[warp.line()][warp.wants()].append(str(warp.number))
+        for line, wanted in places.items():
+            waiting = "; ".join(f"warps {', '.join(warps)}: {wants}" for wants, warps in wanted.items())
+            self._report.add("deadlock", line, f"all wait; for {waiting}")

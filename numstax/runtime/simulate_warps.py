@@ -188,7 +188,7 @@ class WarpLanes(CopyingLanes):
         granules = (elements[:, None] * parts + np.arange(parts)).reshape(-1)
         threads = np.broadcast_to(thread, granules.shape)
         if changes:
-            racing = shadow.write(granules, threads, self.order, np.True_, strong=False)
+            racing = shadow.write(granules, threads, self.order, np.ones(granules.shape, bool), strong=False)
         else:
             self.blame("uninitialised", memory, granules, threads, ~shadow.written[granules], "copies")
             racing = shadow.read(granules, threads, self.order, strong=False)

@@ -1,0 +1,82 @@
+"""Instructions for tensor cores and copies, for programs that only the interpreter runs."""
+
+import re
+
+from numstax.cuda_emit import lane_matrix as models
+from numstax.cuda_emit.instructions import find
+from numstax.program import Instruction
+
+
+def _row(name, results=(), operands=(), **more):
+    return Instruction(name, "", results, operands, effect=True, **more)
+
+
+def _rows():
+    yield _row("uniform_i32", ("i32",), ("i32",), together=True, model=models.uniform)
+    yield _row("mbarrier_init", (), ("u32", "i32"), waits=True, model=models.mbarrier_init)
+    yield _row("mbarrier_fence", (), (), waits=True, model=models.mbarrier_fence)
+    yield _row("mbarrier_arrive", (), ("u32",), waits=True, model=models.mbarrier_arrive)
+    yield _row("mbarrier_expect", (), ("u32", "i32"), waits=True, model=models.mbarrier_expect)
+    yield _row("mbarrier_wait", (), ("u32", "i32"), waits=True, model=models.mbarrier_wait)
+    for number in range(4):
+        for threads in (64, 128):
+            model = models.named_barrier(number, threads)
+            yield _row(f"barrier_{number}_{threads}", together=True, waits=True, model=model)
+    yield _row("async_fence", model=models.async_fence)
+    yield _row("tensor_load_2d", (), ("u32", "tensor", "i32", "i32", "u32"), waits=True, model=models.tensor_load)
+    yield _row("tensor_store_2d", (), ("tensor", "i32", "i32", "u32"), waits=True, model=models.tensor_store)
+    yield _row("tensor_commit", model=models.tensor_commit)
+    yield _row("tensor_wait_0", model=models.tensor_wait(0))
+    for size in (4, 8, 16):
+        operands = ("u32", "p_u8", "i64", "i32")
+        yield _row(f"copy_async_{size}", (), operands, model=models.copy_async(size))
+    yield _row("copy_commit", model=models.copy_commit)
+    for left in range(3):
+        yield _row(f"copy_wait_{left}", model=models.copy_wait(left))
+    for count in (1, 2, 4):
+        for turned in (False, True):
+            name = f"load_matrix_x{count}{'_turned' if turned else ''}"
+            yield _row(name, (f"u32x{count}",), ("u32",), together=True, model=models.load_matrix(count, turned))
+        operands = ("u32", f"u32x{count}")
+        yield _row(f"store_matrix_x{count}", (), operands, together=True, model=models.store_matrix(count))
+    yield _row("descriptor", ("i64",), ("u32", "i32", "i32"), model=models.descriptor)
+    for kind in models.KINDS:
+        for k in (4, 8, 16, 32):
+            yield from _mma(kind, k)
+        for n in (32, 64, 128):
+            yield from _wgmma(kind, n)
+    for left in range(3):
+        yield _row(f"wgmma_wait_{left}", together=True, model=models.wgmma_wait(left))
+    for n in (16, 32, 64):
+        kind = f"f32x{n}"
+        yield _row(f"wgmma_settle_{kind}", (kind,), (kind,), tied=1, together=True, model=models.wgmma_settle)
+        yield _row(f"undefined_{kind}", (kind,), model=models.undefined(n))
+        yield _row(f"zeros_{kind}", (kind,), model=models.zeros(n))
+        yield _row(f"quads_{kind}", (kind,), (kind,), together=True, model=models.quads)
+
+
+def _mma(kind, k):
+    words = k * models.KINDS[kind].itemsize // 16
+    if words in (1, 2) and not (kind.startswith("f8") and words == 1):
+        accumulator = "i32x4" if kind in ("i8", "u8") else "f32x4"
+        operands = (accumulator, f"u32x{2 * words}", f"u32x{words}")
+        name, model = f"mma_m16n8k{k}_{kind}", models.mma(kind, k)
+        yield _row(name, (accumulator,), operands, tied=1, together=True, model=model)
+
+
+def _wgmma(kind, n):
+    accumulator = f"{'i' if kind in ('i8', 'u8') else 'f'}32x{n // 2}"
+    for first in (True, False):
+        for a, b in ("kk", "mk", "km", "mm"):
+            name = f"wgmma_{'first_' if first else ''}{kind}_n{n}_{a}{b}"
+            model = models.wgmma(kind, n, a, b, first)
+            yield _row(name, (accumulator,), (accumulator, "i64", "i64"), tied=1, together=True, model=model)
+
+
+ROWS = {row.name: row for row in _rows()}
+
+
+def instructions(text):
+    """The rows of what a text calls."""
+    found = (ROWS.get(name) or find(name) for name in sorted(set(re.findall(r"\b([a-z]\w*)\(", text))))
+    return tuple(row for row in found if row is not None)
