@@ -23,8 +23,11 @@ def _rows():
             model = models.named_barrier(number, threads)
             yield _row(f"barrier_{number}_{threads}", together=True, waits=True, model=model)
     yield _row("async_fence", model=models.async_fence)
-    yield _row("tensor_load_2d", (), ("u32", "tensor", "i32", "i32", "u32"), waits=True, model=models.tensor_load)
-    yield _row("tensor_store_2d", (), ("tensor", "i32", "i32", "u32"), waits=True, model=models.tensor_store)
+    for rank in (2, 3):
+        at = ("i32",) * rank
+        load = ("u32", "tensor", *at, "u32")
+        yield _row(f"tensor_load_{rank}d", (), load, waits=True, model=models.tensor_load)
+        yield _row(f"tensor_store_{rank}d", (), ("tensor", *at, "u32"), waits=True, model=models.tensor_store)
     yield _row("tensor_commit", model=models.tensor_commit)
     yield _row("tensor_wait_0", model=models.tensor_wait(0))
     for size in (4, 8, 16):
