@@ -244,11 +244,12 @@ def descriptor(lanes: Lanes, address: Array, leading: Array, stride: Array) -> A
 
 
 def wgmma(kind: str, n: int, a: str, b: str, first: bool, steps: int = 4) -> Model:
-    """C + A B of four warps, 64 by n, or A B at `first`; `steps` times 32 bytes along k, from tiles that descriptors
-    tell; a group of products.  a, b : which index of the operand is contiguous, 'k' or 'm'."""
+    """C + A B of four warps, 64 by n, or A B at `first`, without an operand C; `steps` times 32 bytes along k, from
+    tiles that descriptors tell; a group of products.  a, b : which index of the operand is contiguous, 'k' or 'm'."""
     rows, columns = places(wgmma_atom(n, kind).c)
 
-    def model(lanes: Lanes, c: Tile, a_tile: Array, b_tile: Array) -> Tile:
+    def model(lanes: Lanes, *operands: Any) -> Tile:
+        *held, a_tile, b_tile = operands
         out = np.zeros((n // 2, *lanes.shape), np.int32 if kind in ("i8", "u8") else np.float32)
         for warp in np.nonzero(lanes.active.any(-1))[0].tolist():
             at = 16 * (int(lanes.thread[warp, 0]) // 32 % 4)
@@ -256,7 +257,7 @@ def wgmma(kind: str, n: int, a: str, b: str, first: bool, steps: int = 4) -> Mod
             B = _operand(lanes, warp, b_tile, kind, b, 0, n, steps)
             out[:, warp] = (A @ B.T)[rows.T, columns.T]
         if not first:
-            out += np.stack(c)
+            out += np.stack(held[0])
         made = lanes.in_flight(tuple(out))
         lanes.commit("matrix")
         return made

@@ -73,7 +73,8 @@ def _wgmma(kind, n):
         for a, b in ("kk", "mk", "km", "mm"):
             name = f"wgmma_{'first_' if first else ''}{kind}_n{n}_{a}{b}"
             model = models.wgmma(kind, n, a, b, first)
-            yield _row(name, (accumulator,), (accumulator, "i64", "i64"), tied=1, together=True, model=model)
+            operands = ("i64", "i64") if first else (accumulator, "i64", "i64")
+            yield _row(name, (accumulator,), operands, tied=0 if first else 1, together=True, model=model)
 
 
 ROWS = {row.name: row for row in _rows()}

@@ -41,8 +41,7 @@ def tem_product(a, b, out):
     mbarrier_wait(bar, 0)
     da = descriptor(base, 8192, 1024)
     db = descriptor(base + 8192, 8192, 1024)
-    acc = {zeros}
-    acc = wgmma_first_{kind}_n32_{layout}(acc, da, db)
+    acc = wgmma_first_{kind}_n32_{layout}(da, db)
     acc = wgmma_{kind}_n32_{layout}(acc, da, db)
     wgmma_wait_0()
     for r in range(16):
@@ -63,9 +62,8 @@ def test_products_of_a_warp_group(kind, layout):
         width, height = memory.shape[::-1]
         maps.append(tensor(name, dtype, (width, height), (128 // dtype.itemsize, height)))
         held.append(memory)
-    zeros = "(" + ", ".join(["int32(0)"] * 16) + ")" if whole else "zeros_f32x16()"
     nbytes = sum(m.map.box[0] * m.map.box[1] * dtype.itemsize for m in maps)
-    text = PRODUCT.format(kind=kind, layout=layout, zeros=zeros, bytes=nbytes)
+    text = PRODUCT.format(kind=kind, layout=layout, bytes=nbytes)
     out = np.zeros((64, 32), np.int32 if whole else np.float32)
     run(program(text, 128, 16392, *maps, Param("out", "pointer", out.dtype)), [*held, out])
     assert out.tolist() == (2 * (a.astype(out.dtype) @ b.astype(out.dtype).T)).tolist()
