@@ -45,7 +45,7 @@ class Warp:
         self.error: BaseException | None = None
         self.done = False
         self._team, self._body = team, body
-        self._turn = threading.Semaphore(0)
+        self._turn = _taken()
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._main,), daemon=True)
         self._thread.start()
@@ -82,7 +82,7 @@ class Team:
     """Warps of one block, or of several that run at once."""
 
     def __init__(self, report: Report, seed: int | None) -> None:
-        self.back, self.ended = threading.Semaphore(0), False
+        self.back, self.ended = _taken(), False
         self._report, self._random = report, None if seed is None else random.Random(seed)
         self._running: list[Warp] = []
         self._current: Warp | None = None
@@ -163,3 +163,10 @@ class Team:
         for line, wanted in places.items():
             waiting = "; ".join(f"warps {', '.join(warps)}: {wants}" for wants, warps in wanted.items())
             self._report.add("deadlock", line, f"all wait; for {waiting}")
+
+
+def _taken() -> threading.Lock:
+    """A lock that whoever acquires it waits for."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
