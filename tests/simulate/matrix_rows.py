@@ -30,22 +30,11 @@ def _rows():
         yield _row(f"tensor_store_{rank}d", (), ("tensor", *at, "u32"), waits=True, model=models.tensor_store)
     yield _row("tensor_commit", model=models.tensor_commit)
     yield _row("tensor_wait_0", model=models.tensor_wait(0))
-    for size in (4, 8, 16):
-        operands = ("u32", "p_u8", "i64", "i32")
-        yield _row(f"copy_async_{size}", (), operands, model=models.copy_async(size))
-    yield _row("copy_commit", model=models.copy_commit)
-    for left in range(3):
-        yield _row(f"copy_wait_{left}", model=models.copy_wait(left))
     for count in (1, 2, 4):
-        for turned in (False, True):
-            name = f"load_matrix_x{count}{'_turned' if turned else ''}"
-            yield _row(name, (f"u32x{count}",), ("u32",), together=True, model=models.load_matrix(count, turned))
         operands = ("u32", f"u32x{count}")
         yield _row(f"store_matrix_x{count}", (), operands, together=True, model=models.store_matrix(count))
     yield _row("descriptor", ("i64",), ("u32", "i32", "i32"), model=models.descriptor)
     for kind in models.KINDS:
-        for k in (4, 8, 16, 32):
-            yield from _mma(kind, k)
         for n in (32, 64, 128):
             yield from _wgmma(kind, n)
     for left in range(3):
@@ -53,18 +42,6 @@ def _rows():
     for n in (16, 32, 64):
         kind = f"f32x{n}"
         yield _row(f"wgmma_settle_{kind}", (kind,), (kind,), tied=1, together=True, model=models.wgmma_settle)
-        yield _row(f"undefined_{kind}", (kind,), model=models.undefined(n))
-        yield _row(f"zeros_{kind}", (kind,), model=models.zeros(n))
-        yield _row(f"quads_{kind}", (kind,), (kind,), together=True, model=models.quads)
-
-
-def _mma(kind, k):
-    words = k * models.KINDS[kind].itemsize // 16
-    if words in (1, 2) and not (kind.startswith("f8") and words == 1):
-        accumulator = "i32x4" if kind in ("i8", "u8") else "f32x4"
-        operands = (accumulator, f"u32x{2 * words}", f"u32x{words}")
-        name, model = f"mma_m16n8k{k}_{kind}", models.mma(kind, k)
-        yield _row(name, (accumulator,), operands, tied=1, together=True, model=model)
 
 
 def _wgmma(kind, n):

@@ -6,7 +6,7 @@ import pytest
 from numstax.cuda_emit.lane_matrix import KINDS
 from numstax.program import Param, Program
 from numstax.runtime.simulate import run
-from tests.simulate.matrix_rows import ROWS, instructions
+from tests.simulate.matrix_rows import instructions
 
 
 def program(text, block, shared, *params, grid="1"):
@@ -37,58 +37,51 @@ def numbers(rng, kind, *shape):
     return rng.integers(low, 5, shape).astype(KINDS[kind])
 
 
-# rows of A and of the transpose of B, in 16-byte pieces, two matrices of 8 rows for each piece along k
+# rows of A and of the transpose of B, 32 bytes each
 MMA = """
 def tem_mma(a, b, out):
     t = thread_x()
     base = shared_address()
     words = shared_u32(0)
-    for i in range({a_words}):
-        words[32*i + t] = a[32*i + t]
-    for i in range({b_words}):
-        words[32*({a_words} + i) + t] = b[32*i + t]
+    for i in range({words}):
+        words[32*i + t] = a[32*i + t] if i < {below} else b[32*(i - {below}) + t]
     barrier()
-    row = {bytes}*(t & 15) + 16*(t >> 4)
-    x = load_matrix_x{registers_a}(base + (row if t < 8*{registers_a} else 0))
-    row = {bytes}*(t & 7) + 16*(t >> 3)
-    y = load_matrix_x{registers_b}(base + 16*{bytes} + (row if t < 8*{registers_b} else 0))
-    c = ({zero}, {zero}, {zero}, {zero})
-    c = {name}(c, x, y)
-    c = {name}(c, x, y)
-    for r in range(4):
-        out[(t//4 + 8*(r >> 1))*8 + 2*(t & 3) + (r & 1)] = c[r]
+    left = base + 32*(t & 15) + 16*(t >> 4)
+    right = base + {down}*512 + 32*(t & 7) + 256*(t >> 4) + 16*(t >> 3 & 1)
+    c = zeros_{element}x{count}()
+    c = mma_{kind}_{down}x{across}(c, {factors})
+    c = mma_{kind}_{down}x{across}(c, {factors})
+    for r in range({count}):
+        i = r // 4 // {across}*16 + r % 4 // 2*8 + t // 4
+        j = r // 4 % {across}*8 + t % 4*2 + r % 2
+        out[i*8*{across} + j] = c[r]
 """
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("mma_")])
-def test_products_of_a_warp(name):
-    kind, k = name.split("_")[-1], int(name.split("k")[1].split("_")[0])
-    a, b = numbers(RNG, kind, 16, k), numbers(RNG, kind, 8, k)
-    whole = kind in ("i8", "u8")
-    row = k * a.itemsize
-    text = MMA.format(
-        name=name,
-        bytes=row,
-        a_words=row // 8,
-        b_words=row // 16,
-        registers_a=row // 8,
-        registers_b=row // 16,
-        zero="int32(0)" if whole else "float32(0)",
-    )
-    out = np.zeros((16, 8), np.int32 if whole else np.float32)
-    report = run(
-        program(text, 32, 24 * row, *pointers(a="u4", b="u4", out=out.dtype)), [a.view("u4"), b.view("u4"), out]
-    )
+def multiply(a, b, kind, out):
+    down, across = len(a) // 16, len(b) // 8
+    factors = [f"load_matrix_x4(left + {512 * r})" for r in range(down)]
+    factors += [f"load_matrix_x4(right + {512 * c})" for c in range(across // 2)]
+    parts = {"below": down * 4, "words": down * 4 + across * 2, "count": 4 * down * across}
+    element = "i32" if out.dtype.kind == "i" else "f32"
+    text = MMA.format(kind=kind, down=down, across=across, factors=", ".join(factors), element=element, **parts)
+    made = program(text, 32, a.nbytes + b.nbytes, *pointers(a="u4", b="u4", out=out.dtype))
+    return run(made, [a.view("u4"), b.view("u4"), out])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("down", "across"), [(1, 2), (2, 6), (4, 8)])
+def test_products_of_a_warp(kind, down, across):
+    k = 32 // KINDS[kind].itemsize
+    a, b = numbers(RNG, kind, 16 * down, k), numbers(RNG, kind, 8 * across, k)
+    out = np.zeros((16 * down, 8 * across), np.int32 if kind in ("i8", "u8") else np.float32)
+    assert not multiply(a, b, kind, out).violations
     assert out.tolist() == (2 * (a.astype(out.dtype) @ b.astype(out.dtype).T)).tolist()
-    assert not report.violations
 
 
 def test_tf32_looks_at_the_upper_bits():
-    text = MMA.format(
-        name="mma_m16n8k8_tf32", bytes=32, a_words=4, b_words=2, registers_a=4, registers_b=2, zero="float32(0)"
-    )
-    a, b, out = np.full((16, 8), 1 + 2.0**-11, "f4"), np.ones((8, 8), "f4"), np.zeros((16, 8), "f4")
-    run(program(text, 32, 24 * 32, *pointers(a="u4", b="u4", out="f4")), [a.view("u4"), b.view("u4"), out])
+    a, b, out = np.full((16, 8), 1 + 2.0**-11, "f4"), np.ones((16, 8), "f4"), np.zeros((16, 16), "f4")
+    multiply(a, b, "tf32", out)
     assert np.all(out == 16)
 
 
@@ -132,14 +125,13 @@ def tem_staged(a, b, out, m, n, k):
     r = t >> 2
     c = t & 3
     to = base + r*64 + 16*(c ^ (r >> 1 & 3))
-    c0 = (float32(0), float32(0), float32(0), float32(0))
-    c1 = c0
+    acc = zeros_f32x8()
     steps = (k + 31) >> 5
     for i in range(steps + 1):
         if i < steps:
             left = min(max((k - 32*i - 8*c)*2, 0), 16)
-            copy_async_16(to + 4096*(i & 1), a, ((m0 + r)*k + 32*i + 8*c)*2, left if m0 + r < m else 0)
-            copy_async_16(to + 4096*(i & 1) + 2048, b, (r*k + 32*i + 8*c)*2, left if r < n else 0)
+            copy_async_16_u8(to + 4096*(i & 1), a, ((m0 + r)*k + 32*i + 8*c)*2, left if m0 + r < m else 0)
+            copy_async_16_u8(to + 4096*(i & 1) + 2048, b, (r*k + 32*i + 8*c)*2, left if r < n else 0)
         copy_commit()
         if i > 0:
             copy_wait_1()
@@ -152,16 +144,15 @@ def tem_staged(a, b, out, m, n, k):
                 x = load_matrix_x4(tile + y*64 + 16*(p ^ (y >> 1 & 3)))
                 p = 2*q + (lane >> 3 & 1)
                 w = load_matrix_x4(tile + 2048 + z*64 + 16*(p ^ (z >> 1 & 3)))
-                c0 = mma_m16n8k16_bf16(c0, x, (w[0], w[1]))
-                c1 = mma_m16n8k16_bf16(c1, x, (w[2], w[3]))
+                acc = mma_bf16_1x2(acc, x, w)
             barrier()
     y = m0 + 16*(warp >> 1) + (lane >> 2)
     x = 16*(warp & 1) + 2*(lane & 3)
-    for e in range(4):
-        if y + 8*(e >> 1) < m and x + (e & 1) < n:
-            out[(y + 8*(e >> 1))*n + x + (e & 1)] = c0[e]
-        if y + 8*(e >> 1) < m and x + 8 + (e & 1) < n:
-            out[(y + 8*(e >> 1))*n + x + 8 + (e & 1)] = c1[e]
+    for e in range(8):
+        i = y + 8*(e >> 1 & 1)
+        j = x + 8*(e >> 2) + (e & 1)
+        if i < m and j < n:
+            out[i*n + j] = acc[e]
 """
 
 
@@ -191,7 +182,7 @@ def test_a_product_with_copies_a_stage_ahead(shape):
         ("        copy_commit()\n", "", "race"),
         ("            copy_wait_1()\n            barrier()\n", "            copy_wait_1()\n", "race"),
         ("            barrier()\n    y", "    y", "race"),
-        ("copy_async_16(to + 4096*(i & 1) + 2048", "copy_async_16(to + 4096*(i & 1) + 2056", "alignment"),
+        ("copy_async_16_u8(to + 4096*(i & 1) + 2048", "copy_async_16_u8(to + 4096*(i & 1) + 2056", "alignment"),
         ("left if r < n else 0", "left", "bounds"),
         ("min(max((k - 32*i - 8*c)*2, 0), 16)", "(k - 32*i - 8*c)*2", "bounds"),
         ("tile + 2048 + z*64", "tile + 8192 + z*64", "bounds"),
@@ -209,7 +200,7 @@ def test_a_part_of_a_copy_and_zeros(size):
 def per_copy(a, out):
     t = thread_x()
     base = shared_address()
-    copy_async_{size}(base + {size}*t, a, {size}*t, t if t < {size} else {size})
+    copy_async_{size}_u8(base + {size}*t, a, {size}*t, t if t < {size} else {size})
     copy_commit()
     copy_wait_0()
     held = shared_u8({size}*t)
@@ -228,7 +219,7 @@ def test_nobody_sees_the_copies_of_other_lanes_without_a_barrier():
     text = """
 def per_copy(a, out):
     t = thread_x()
-    copy_async_4(shared_address() + 4*t, a, int64(4*t), 4)
+    copy_async_4_u8(shared_address() + 4*t, a, int64(4*t), 4)
     copy_commit()
     copy_wait_0()
     warp_barrier()
