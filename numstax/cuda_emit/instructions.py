@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from numstax.cuda_emit import instructions_mma
 from numstax.cuda_emit import lane_models as models
 from numstax.program import Instruction
 
@@ -99,4 +98,4 @@ _ROWS = {i.name: i for make in _MAKERS for i in make()}
 
 def find(name: str) -> Instruction | None:
     """The instruction called `name`; None when there is none."""
-    return _ROWS.get(name) or instructions_mma.find(name)
+    return _ROWS.get(name)

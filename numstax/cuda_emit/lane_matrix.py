@@ -199,22 +199,16 @@ def store_matrix(count: int) -> Model:
     return model
 
 
-def mma(kind: str, down: int, across: int) -> Model:
-    """C + A B of a warp: `down` times 16 rows and `across` times 8 columns, 32 bytes deep.  A comes in a tuple for each
-    16 rows, B in one for each 16 columns, and C in order of rows and columns."""
-    atom = mma_atom(PIECE * 2 // KINDS[kind].itemsize, kind)
+def mma(kind: str, k: int) -> Model:
+    """C + A B of a warp, 16 by `k` by 8."""
+    atom = mma_atom(k, kind)
     assert atom.b is not None
     b_fragment = atom.b
-    rows, columns = places(atom.c)
-    at = np.arange(down * across)[:, None, None]
-    rows, columns = 16 * (at // across) + rows.T, 8 * (at % across) + columns.T
 
-    def model(lanes: Lanes, c: Tile, *factors: Tile) -> Tile:
-        pairs = (pair for both in factors[down:] for pair in (both[:2], both[2:]))
-        a = np.concatenate([_gathered(kind, part, atom.a) for part in factors[:down]], 1)
-        b = np.concatenate([_gathered(kind, part, b_fragment) for part in pairs], 2)
-        product = (a @ b)[:, rows, columns]
-        return tuple(held + product[:, r // 4, r % 4] for r, held in enumerate(c))
+    def model(lanes: Lanes, c: Tile, a: Tile, b: Tile) -> Tile:
+        product = _gathered(kind, a, atom.a) @ _gathered(kind, b, b_fragment)
+        rows, columns = places(atom.c)
+        return tuple(held + product[:, rows[:, r], columns[:, r]] for r, held in enumerate(c))
 
     return model
 
@@ -292,10 +286,3 @@ def wgmma_settle(lanes: Lanes, values: Tile) -> Tile:
     """Wait until nothing is under way."""
     lanes.wait("matrix", 0)
     return tuple(values)
-
-
-# --- registers
-
-
-def zeros(element: str, count: int) -> Model:
-    return lambda lanes: (dtypes.by_name(element).type(0),) * count

@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 from numstax.cuda_emit import lane_matrix as models
 from numstax.cuda_emit.instructions import find
 from numstax.program import Instruction
@@ -30,17 +32,30 @@ def _rows():
         yield _row(f"tensor_store_{rank}d", (), ("tensor", *at, "u32"), waits=True, model=models.tensor_store)
     yield _row("tensor_commit", model=models.tensor_commit)
     yield _row("tensor_wait_0", model=models.tensor_wait(0))
+    yield _row("copy_commit", model=models.copy_commit)
+    for size in (4, 8, 16):
+        operands = ("u32", "p_u8", "i64", "i32")
+        yield _row(f"copy_async_{size}_u8", (), operands, model=models.copy_async(size))
+    for left in range(3):
+        yield _row(f"copy_wait_{left}", model=models.copy_wait(left))
     for count in (1, 2, 4):
+        for turned in (False, True):
+            name = f"load_matrix_x{count}{'_turned' if turned else ''}"
+            yield _row(name, (f"u32x{count}",), ("u32",), together=True, model=models.load_matrix(count, turned))
         operands = ("u32", f"u32x{count}")
         yield _row(f"store_matrix_x{count}", (), operands, together=True, model=models.store_matrix(count))
     yield _row("descriptor", ("i64",), ("u32", "i32", "i32"), model=models.descriptor)
-    for kind in models.KINDS:
+    for kind, dtype in models.KINDS.items():
+        accumulator = "i32x4" if kind in ("i8", "u8") else "f32x4"
+        operands, model = (accumulator, "u32x4", "u32x2"), models.mma(kind, 32 // dtype.itemsize)
+        yield _row(f"mma_{kind}", (accumulator,), operands, tied=1, together=True, model=model)
         for n in (32, 64, 128):
             yield from _wgmma(kind, n)
     for left in range(3):
         yield _row(f"wgmma_wait_{left}", together=True, model=models.wgmma_wait(left))
-    for n in (16, 32, 64):
+    for n in (4, 16, 32, 64):
         kind = f"f32x{n}"
+        yield _row(f"zeros_{kind}", (kind,), model=lambda lanes, n=n: (np.float32(0),) * n)
         yield _row(f"wgmma_settle_{kind}", (kind,), (kind,), tied=1, together=True, model=models.wgmma_settle)
 
 
