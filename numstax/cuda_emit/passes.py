@@ -21,6 +21,8 @@ Handler = Callable[[BodyText, Effect, Chunk], bool]
 """Prints an effect at one point; False when it is a store like any other."""
 
 
+QUOTIENTS = 2
+"""More quotients by one number cost more than its reciprocal."""
 Mask = Callable[[Mapping[Atom, str]], str]
 
 
@@ -129,7 +131,8 @@ class Pass:
         elements = self.staged.elements(chunk)
         # a copy: what is named inside of a mask or loop does not hold outside
         kernel = self.kernel.copy({})
-        return [BodyText(kernel, loop, axes, self.loops, elements) for loop in self.loops]
+        inverts = self.span.width * self.span.count > QUOTIENTS
+        return [BodyText(kernel, loop, axes, self.loops, elements, inverts) for loop in self.loops]
 
     def _enter(self, bodies: Sequence[BodyText], depths: Iterable[int]) -> None:
         for depth in depths:

@@ -23,6 +23,7 @@ from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.ir.index import Index, atoms, bounds, divides, product
 from numstax.ir.loops import Accumulate, Loop, Scan, Store
+from numstax.tiles.cpu import access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
 
 
@@ -162,13 +163,23 @@ class _RowPass:
         rows, tiling = self.rows, self.rows.tiling
         self.saved, self.shelved = self._shelves() if tiling.cache == "shared" else ({}, {})
         resident = tiling.cache == "shared" and tiling.resident > 0
+        self._note_divisors()
         self.combining.run(count(self.loop.inner), rows.group, "", self._pass_at, resident)
         rows.shelves.update({self._key(x): shelf for x, shelf in self.saved.items()})
         for r in self.combining.reductions.values():
             self._finish(r)
 
-    def _key(self, access: Access) -> tuple[str, Key]:
-        return access[0], canonical(self.loop, access[1])
+    def _note_divisors(self) -> None:
+        """Numbers of the row that all its points are divided by."""
+        for instr in self.loop.body:
+            if instr.op == "divide" and dtypes.kind(instr.dtype) == "f":
+                divisor = self.loop.body[instr.args[1]]
+                place = self.kernel.places.get(access(divisor)[0]) if divisor.op == "load" else None
+                if place is not None and not place.array and place.name not in self.kernel.divisors:
+                    self.kernel.divisors[place.name] = self.kernel.divisor(place.name, divisor.dtype)
+
+    def _key(self, load: Access) -> tuple[str, Key]:
+        return load[0], canonical(self.loop, load[1])
 
     def _shelves(self) -> tuple[dict[Access, Shelf], dict[Access, Shelf]]:
         """Rows in shared memory: those that this loop keeps for later ones, and those that it finds."""

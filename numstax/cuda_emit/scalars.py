@@ -6,6 +6,9 @@ the upper half of those of the float32.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from numstax.emit import scalars
 from numstax.emit.vecmath_record import (
     Value,
@@ -31,23 +34,22 @@ def _bf16_from_f32(x: Value) -> Value:
 
 
 _LOG2_E, _LOG2_E_REST = 1.4426950216293335, 1.925963033500011e-08
-_MOST = 126.0
+_MOST = 126
 """Powers of two that a normal float32 and its reciprocal can be."""
-_WHOLE = 12582912.0
-"""Added to a float32, it leaves the nearest whole number in the last bits."""
+_WHOLE = 12582913.0
+"""Added to a float32 and rounded downwards, it leaves a whole number, plus one, in the last bits."""
 
 
 def _exp(x: Value) -> Value:
-    """2**(k + r) with k whole: r is found from x again, with log2(e) in two parts, so that its error is that of a small
-    number.  Where k is at a limit, r is what goes beyond it.  Error: 2 units in the last place."""
-    power = x * _LOG2_E
-    limited = power.op("fminimum", _MOST).op("fmaximum", -_MOST)
-    shifted = limited + _WHOLE
-    whole = shifted - _WHOLE
+    """2**(k + r) with k whole: k + 126, as a fraction of 252, is cut to [0, 1] by the instruction that computes it;
+    r is found from x again, with log2(e) in two parts, so that its error is that of a small number.  Where k is at a
+    limit, r is what goes beyond it.  Error: 2 units in the last place."""
+    part = x.op("fma_unit", x.like(_LOG2_E / (2 * _MOST)), x.like(0.5))
+    shifted = part.op("fma_down", x.like(2 * _MOST), x.like(_WHOLE))
+    whole = shifted - (_WHOLE + _MOST)
     rest = x.op("fma", x.like(_LOG2_E), -whole)
     rest = x.op("fma", x.like(_LOG2_E_REST), rest)
-    scale = bitcast((bitcast(shifted, "u32") << 23) + 0x3F800000, "f32")
-    return rest.op("ex2") * scale
+    return rest.op("ex2") * bitcast(bitcast(shifted, "u32") << 23, "f32")
 
 
 # (tanh(x)/x - 1) / x**2 for |x| < 1, in powers of x**2
@@ -105,14 +107,48 @@ def _erf(x: Value) -> Value:
     return copysign(where(t < 0.875, near, far), x)
 
 
-_FLOAT32 = {"exp": _exp, "tanh": _tanh, "erf": _erf}
+def _divisor_scale(d: Value) -> Value:
+    """What brings a divisor to where its reciprocal is a number, with its sign."""
+    return copysign(where(absolute(d) < 2.0**-64, 2.0**64, d.like(1)), d)
+
+
+def _divisor_size(d: Value, scale: Value) -> Value:
+    """The scaled divisor; 0 for an infinite one, so that its product with a quotient of 0 is a number."""
+    size = d * scale
+    return where(size < math.inf, size, where(size == math.inf, size.like(0), size))
+
+
+def _divided(a: Value, scale: Value, size: Value, inverse: Value) -> Value:
+    """a / divisor: a product, and once the error that it leaves.  Rounded as the quotient is, but that for |a| < 1e-30 the
+    last place may differ."""
+    scaled = a * scale
+    near = scaled * inverse
+    error = fma(near, size, -scaled)
+    return where(absolute(near) < math.inf, fma(-error, inverse, near), near)
+
+
+_ANY = {
+    "divisor_scale": _divisor_scale,
+    "divisor_size": _divisor_size,
+    "divisor_inverse": lambda d, scale: 1 / (d * scale),
+    "divided": _divided,
+}
+_FLOAT32 = {
+    "exp": _exp,
+    "tanh": _tanh,
+    "erf": _erf,
+    "maximum": lambda a, b: a.op("fmaximum", b),
+    "minimum": lambda a, b: a.op("fminimum", b),
+}
+_FUNCTIONS: dict[str, tuple[str, Callable[..., Value]]] = {
+    "round_bf16": ("f32", _round_bf16),
+    "bf16_from_f32": ("f32", _bf16_from_f32),
+    **{f"{name}_f32": ("f32", function) for name, function in (_FLOAT32 | _ANY).items()},
+    **{f"{name}_f64": ("f64", function) for name, function in _ANY.items()},
+}
 _ROWS = {
-    name: record(name, ("f32",), function)
-    for name, function in (
-        ("round_bf16", _round_bf16),
-        ("bf16_from_f32", _bf16_from_f32),
-        *((f"{name}_f32", function) for name, function in _FLOAT32.items()),
-    )
+    name: record(name, (dtype,) * function.__code__.co_argcount, function)
+    for name, (dtype, function) in _FUNCTIONS.items()
 }
 
 

@@ -17,7 +17,7 @@ from numstax import dtypes
 from numstax.emit.pieces import Piece, interior
 from numstax.emit.spelling import POWERS, spell
 from numstax.emit.text import Text, factor
-from numstax.emit.values import bitcast, cast, literal, loaded, stored, zero
+from numstax.emit.values import bitcast, cast, literal, loaded, rounded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Quotient, Ref, Remainder, Var, as_index, atoms, bounds
 from numstax.ir.loops import CHECKS, Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
@@ -78,6 +78,8 @@ class KernelText:
         self.names: dict[Atom, str] = {}
         self.places: dict[str, Place] = {}
         self.bases: dict[Index, str] = {}
+        self.divisors: dict[str, str] = {}
+        """What quotients need of a number, where that is known."""
         self._buffers = {b.name: b for b in kernel.buffers}
 
     def within(self, axis: Axis, piece: Piece) -> Axis:
@@ -94,7 +96,7 @@ class KernelText:
         """The same kernel with more variables bound, or with other loops."""
         other = KernelText(self.text, self.kernel if loops is None else replace(self.kernel, loops=loops))
         other.names = {**self.names, **names}
-        other.places = self.places
+        other.places, other.divisors = self.places, self.divisors
         return other
 
     def branches(self, rows: Sequence[Var]) -> Iterator[KernelText]:
@@ -139,6 +141,15 @@ class KernelText:
             offset = place.lane if offset == "0" else f"{factor(offset)}*{place.scale} + {place.lane}"
         return f"{place.name}[{offset}]"
 
+    def divisor(self, value: str, dtype: np.dtype) -> str:
+        """What quotients by a number need of it: scale, size and reciprocal."""
+        if value in self.divisors:
+            return self.divisors[value]
+        text, name = self.text, dtypes.name(dtypes.compute(dtype))
+        scale = text.assign("d", f"divisor_scale_{name}({value})")
+        size = text.assign("d", f"divisor_size_{name}({value}, {scale})")
+        return f"{scale}, {size}, {text.assign('d', f'divisor_inverse_{name}({value}, {scale})')}"
+
     def load(self, name: str, offset: str) -> str:
         buffer, place = self.buffer(name), self.places.get(name)
         if place is not None and not place.array:
@@ -155,7 +166,8 @@ class KernelText:
 
 class BodyText:
     """The body of one Loop inside `axes`.  Call `enter(d)` once at each depth d: 0 before the first axis,
-    d just inside the d-th.  `together`: the loops that share these axes, where there are others."""
+    d just inside the d-th.  `together`: the loops that share these axes, where there are others.  `inverts`: quotients
+    by what does not change along the last axis are computed from its reciprocal."""
 
     def __init__(
         self,
@@ -164,6 +176,7 @@ class BodyText:
         axes: Sequence[Axis],
         together: Sequence[Loop] = (),
         staged: Mapping[tuple[str, Index], str] | None = None,
+        inverts: bool = False,
     ) -> None:
         self.kernel, self.loop, self.axes = kernel, loop, tuple(axes)
         self.names: dict[Atom, str] = {**kernel.names}
@@ -178,6 +191,8 @@ class BodyText:
         self._depths: list[int] = []
         for instr in loop.body:
             self._depths.append(self._depth(instr))
+        self._divisors = {i.args[1]: "" for k, i in enumerate(loop.body) if inverts and self._by_inverse(k)}
+        """What quotients need of a divisor, once it is known."""
 
     @property
     def depth(self) -> int:
@@ -271,6 +286,15 @@ class BodyText:
             before = instr.origin if instr.origin != origin else None
             if self._print(k, instr, before):
                 origin = instr.origin
+            if k in self._divisors:
+                self._divisors[k] = self.kernel.divisor(self.value(k), self.dtype(k))
+
+    def _by_inverse(self, k: int) -> bool:
+        """Is it a quotient whose divisor changes less often?"""
+        instr = self.loop.body[k]
+        if instr.op != "divide" or dtypes.kind(instr.dtype) != "f":
+            return False
+        return self._depths[instr.args[1]] < self._depths[k] == self.depth
 
     def _name_divisions(self, depth: int) -> None:
         """Names for the quotients and remainders that become known at `depth`: offsets have them in common."""
@@ -316,6 +340,9 @@ class BodyText:
                 return False, lambda: self._wrap(instr, args)
             case "require":
                 return False, lambda: self._require(instr, args)
+        if self._by_inverse(k) and instr.args[1] in self._divisors:
+            quotient = f"divided_{dtypes.name(dtypes.compute(instr.dtype))}({args[0]}, {self._divisors[instr.args[1]]})"
+            return False, rounded(quotient, instr.dtype)
         spelled = spell(self._operation(instr), operands, instr.dtype, args, f"t{k}")
 
         def print_statements() -> str:

@@ -76,6 +76,12 @@ def _fma(kind: np.dtype, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     return np.where(np.isfinite(exact), exact, plain.astype(wide))
 
 
+def _fma_down(kind: np.dtype, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    exact = _fma(kind, a, b, c)
+    near = exact.astype(kind)
+    return np.where(near > exact, np.nextafter(near, kind.type(-np.inf)), near)
+
+
 def _shift(ufunc: np.ufunc, signed: bool) -> Callable[..., Lanes]:
     def shift(kind: np.dtype, a: Lanes, b: Lanes) -> Lanes:
         as_kind = np.dtype(f"{'i' if signed else 'u'}{kind.itemsize}")
@@ -152,8 +158,11 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "fptoui": lambda kind, a: a.astype(kind),
     "fpext": lambda kind, a: a.astype(kind),
     "fptrunc": lambda kind, a: a.astype(kind),
-    # on GPUs only: rounded to the nearest; approximations to about 2**-22 and 2**-23
+    # on GPUs only: rounded to the nearest; cut to [0, 1] (NaN gives 0); rounded downwards; approximations to about 2**-22
+    # and 2**-23
     "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),
+    "fma_unit": lambda kind, a, b, c: np.fmin(np.fmax(_fma(kind, a, b, c), 0), 1),
+    "fma_down": _fma_down,
     "ex2": lambda _, a: np.exp2(a),
     "rcp": lambda kind, a: np.divide(kind.type(1), a),
     "zext": lambda kind, a: a.astype(kind) if a.dtype.kind == "b" else a.view(f"u{a.dtype.itemsize}").astype(kind),

@@ -28,7 +28,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ def _capability(target: str) -> tuple[Any, ...]:
 
 def _link(program: Program, lto: bytes) -> tuple[bytes, str]:
     """LTO-IR -> cubin and the log of ptxas."""
-    options = [f"-arch={program.target}", "-verbose", "-lto"]
+    options = [f"-arch={program.target}", "-verbose", "-lto", "-fma=0"]
     handle = nvjitlink.create(len(options), options)
     try:
         nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, lto, len(lto), program.name)
@@ -283,6 +283,8 @@ def _registers(pointer: Type, dtype: np.dtype) -> object:
     return intrinsic(target="cuda", prefer_literal=True)(typing)
 
 
+WORD = 4
+"""Bytes of a register."""
 _VECTOR = re.compile(r"\b((?:load|store)\d+_[a-z]\w*)\(")
 
 
@@ -293,26 +295,44 @@ def _vector(name: str) -> object:
     count, element = int(count_text), _storage(dtypes.by_name(dtype_name))
     pointer, values = types.CPointer(element), types.UniTuple(element, count)
 
-    def address(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value) -> ir.Value:
-        vector = ir.VectorType(base.type.pointee, count)
+    def words(element: ir.Type, size: int) -> tuple[ir.Type, int]:
+        """What the machine moves, and the elements in one of these: of small ones it would move but four at once."""
+        if size < WORD < size * count:
+            return ir.IntType(8 * WORD), WORD // size
+        return element, 1
+
+    def address(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value, word: ir.Type, each: int) -> ir.Value:
         at = builder.gep(base, [offset], inbounds=True)
-        return builder.bitcast(at, vector.as_pointer())
+        return builder.bitcast(at, ir.VectorType(word, count // each).as_pointer())
 
     def load(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
-        width = count * context.get_abi_sizeof(args[0].type.pointee)
-        vector = builder.load(address(builder, args[0], args[1]), align=width)
-        out = ir.Constant(ir.ArrayType(args[0].type.pointee, count), ir.Undefined)
+        small = args[0].type.pointee
+        size = context.get_abi_sizeof(small)
+        word, each = words(small, size)
+        vector = builder.load(address(builder, *args, word, each), align=count * size)
+        out = ir.Constant(ir.ArrayType(small, count), ir.Undefined)
         for k in range(count):
-            out = builder.insert_value(out, builder.extract_element(vector, ir.IntType(32)(k)), k)
+            value = builder.extract_element(vector, ir.IntType(32)(k // each))
+            if each > 1:
+                value = builder.trunc(builder.lshr(value, word(8 * size * (k % each))), small)
+            out = builder.insert_value(out, value, k)
         return out
 
     def store(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
-        width = count * context.get_abi_sizeof(args[0].type.pointee)
-        vector = ir.Constant(ir.VectorType(args[0].type.pointee, count), ir.Undefined)
-        for k in range(count):
-            vector = builder.insert_element(vector, builder.extract_value(args[2], k), ir.IntType(32)(k))
-        builder.store(vector, address(builder, args[0], args[1]), align=width)
+        small = args[0].type.pointee
+        size = context.get_abi_sizeof(small)
+        word, each = words(small, size)
+        vector = ir.Constant(ir.VectorType(word, count // each), ir.Undefined)
+        for k in range(count // each):
+            parts = [builder.extract_value(args[2], k * each + j) for j in range(each)]
+            value = parts[0]
+            if each > 1:
+                moved = (builder.shl(builder.zext(p, word), word(8 * size * j)) for j, p in enumerate(parts))
+                value = reduce(builder.or_, moved)
+            vector = builder.insert_element(vector, value, ir.IntType(32)(k))
+        builder.store(vector, address(builder, *args[:2], word, each), align=count * size)
         return context.get_dummy_value()
+
 
     if kind == "load":
         return _expanding(name, values, (pointer, types.int64), load)
@@ -442,6 +462,8 @@ def _bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value
 
 _SPECIAL = {
     "bf16": _bf16,
+    "fma_unit": _ptx("fma.rn.sat.T $0, $1, $2, $3;"),
+    "fma_down": _ptx("fma.rm.T $0, $1, $2, $3;"),
     "ex2": _ptx("ex2.approx.ftz.T $0, $1;"),
     "rcp": _ptx("rcp.approx.ftz.T $0, $1;"),
     "fneg": _negated,
