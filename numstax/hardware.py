@@ -114,9 +114,15 @@ class Gpu:
         return next(rate for family, operand, rate in self.rates if (family, operand) == (atom.family, atom.operand))
 
     @property
+    def cluster(self) -> int:
+        """Blocks that can share each other's memory."""
+        return 8 if self.capability >= (9, 0) else 1
+
+    @property
     def row_bytes(self) -> int:
-        """Bytes of a row that a block can keep: in shared memory, and in a quarter of the registers."""
-        return self.shared_block + self.registers_sm
+        """Bytes of a row that stay on the chip: in the shared memory of a block and a quarter of the registers, or in a
+        quarter of the registers of each block of a cluster."""
+        return max(self.shared_block + self.registers_sm, self.registers_sm * self.cluster)
 
     @property
     def in_flight(self) -> int:

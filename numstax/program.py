@@ -124,7 +124,8 @@ class Program:
 
     For GPU targets: `block` threads a block, `grid` expressions for the number of blocks along x, y, z, `shared` for
     the bytes of dynamic shared memory, and `counters` for the number of uint32 that are zero before and after each run;
-    `resident` blocks fit on an SM together, for which the compiler keeps within the registers.
+    `resident` blocks fit on an SM together, for which the compiler keeps within the registers.  `cluster` blocks that
+    follow each other run at the same time and can reach each other's shared memory.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Program:
     shared: str = "0"
     counters: str = "0"
     resident: int = 1
+    cluster: int = 1
 
 
 Checked = tuple[str, str]

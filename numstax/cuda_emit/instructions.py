@@ -55,6 +55,35 @@ def _synchronisation() -> Iterator[Instruction]:
     )
 
 
+_CLUSTER = {"f32": "f32", "f64": "f64", "i32": "b32", "u32": "b32", "i64": "b64", "u64": "b64"}
+"""Types that travel between the blocks of a cluster, and how PTX stores them."""
+
+
+def _clusters() -> Iterator[Instruction]:
+    for name, part in (("start", "arrive.relaxed"), ("arrive", "arrive.release")):
+        text = f"barrier.cluster.{part}.aligned;"
+        yield Instruction(f"cluster_{name}", text, effect=True, together=True, model=lambda lanes: None)
+    wait = "barrier.cluster.wait.acquire.aligned;"
+    yield Instruction("cluster_wait", wait, effect=True, together=True, model=lambda lanes: lanes.cluster_barrier())
+    # a mailbox is full once so many bytes as are expected have been sent to it
+    at = "{ .reg .u64 at; cvta.to.shared.u64 at, $0; mad.lo.s64 at, $1, 8, at; "
+    opened = "mbarrier.init.shared.b64 [at], 1; fence.mbarrier_init.release.cluster; }"
+    yield Instruction("mailbox_open", at + opened, (), ("p_i64", "i64"), effect=True, model=lambda *_: None)
+    expect = "mbarrier.arrive.expect_tx.shared.b64 _, [at], $2; }"
+    yield Instruction("mailbox_expect", at + expect, (), ("p_i64", "i64", "u32"), effect=True, model=lambda *_: None)
+    full = ".reg .pred p; wait: mbarrier.try_wait.parity.shared.b64 p, [at], 0; @!p bra wait; }"
+    model = lambda lanes, *_: lanes.cluster_barrier()  # noqa: E731 -- all warps of the cluster have sent
+    yield Instruction("mailbox_wait", at + full, (), ("p_i64", "i64"), effect=True, together=True, model=model)
+    for dtype, kind in _CLUSTER.items():
+        text = "{ .reg .u64 at; .reg .u32 slot, box; "
+        for name, k, size in (("slot", 0, int(dtype[1:]) // 8), ("box", 4, 8)):
+            text += f"cvta.to.shared.u64 at, ${k}; mad.lo.s64 at, ${k + 1}, {size}, at; cvt.u32.u64 {name}, at; "
+            text += f"mapa.shared::cluster.u32 {name}, {name}, $3; "
+        text += f"st.async.shared::cluster.mbarrier::complete_tx::bytes.{kind} [slot], $2, [box]; }}"
+        operands = (f"p_{dtype}", "i64", dtype, "u32", "p_i64", "i64")
+        yield Instruction(f"cluster_send_{dtype}", text, (), operands, effect=True, model=models.send)
+
+
 _WHOLE = ("i32", "u32", "i64", "u64")
 _ATOMICS: dict[str, tuple[str, tuple[str, ...], Callable[..., object]]] = {
     "add": ("add", ("f32", "f64", "i32", "u32", "i64", "u64"), lambda old, new: old + new),
@@ -92,7 +121,7 @@ def _arithmetic() -> Iterator[Instruction]:
         yield Instruction(f"fma_{dtype}", f"llvm.fma.{dtype}", (dtype,), (dtype,) * 3, model=models.fma)
 
 
-_MAKERS = (_registers, _shuffles, _synchronisation, _atomics, _arithmetic)
+_MAKERS = (_registers, _shuffles, _synchronisation, _clusters, _atomics, _arithmetic)
 _ROWS = {i.name: i for make in _MAKERS for i in make()}
 
 

@@ -40,6 +40,13 @@ def fma(lanes: Lanes, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray
     return exact
 
 
+def send(
+    lanes: Lanes, pointer: Any, offset: np.ndarray, value: np.ndarray, rank: np.ndarray, box: Any, number: np.ndarray
+) -> None:
+    """``pointer[offset] = value`` in the shared memory of the block of that rank in the cluster."""
+    lanes.store(pointer, offset, (value,), rank=rank)
+
+
 def atomic(function: Callable[[Any, Any], Any]) -> Model:
     """``pointer[offset] = function(old, value)``, one lane after another; the old value."""
 

@@ -57,6 +57,7 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
         grid=blocks,
         shared=shared,
         resident=kernel.tiling.blocks,
+        cluster=max(kernel.tiling.team // kernel.tiling.threads, 1),
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
     return Emitted(numbered(program, used), args, 1, tuple(text.checks))

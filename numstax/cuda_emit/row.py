@@ -22,7 +22,7 @@ from numstax.cuda_emit.text import DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.ir.index import Index, atoms, bounds, divides, product
-from numstax.ir.loops import Accumulate, Loop, Scan, Store
+from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 from numstax.tiles.cpu import access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
 
@@ -40,14 +40,16 @@ class _Rows:
         self.kernel, self.text, self.tiling = kernel, kernel.text, tiling
         self.loops = kernel.kernel.loops
         self.group = tiling.team * tiling.width * tiling.unroll
-        self.team = Team(self.text, tiling.threads, tiling.team)
+        exchanges = sum(isinstance(e, Reduce) for loop in self.loops for e in loop.effects)
+        self.team = Team(self.text, tiling.threads, tiling.team, exchanges)
         self.kept: dict[tuple[str, Key], str] = {}
         self.shelves: dict[tuple[str, Key], Shelf] = {}
 
     def run(self) -> tuple[Index, ...]:
         outer, team = self.kernel.kernel.outer, self.team
         rows = count(outer)
-        number = f"int64(block_x())*{team.count} + int64({team.number})" if team.count > 1 else "int64(block_x())"
+        block = "int64(block_x())" if team.cluster == 1 else f"int64(block_x() >> {team.cluster.bit_length() - 1})"
+        number = f"{block}*{team.count} + int64({team.number})" if team.count > 1 else block
         with ExitStack() as stack:
             if outer:
                 row = self.text.assign("p", number)
@@ -60,7 +62,7 @@ class _Rows:
             elif team.count > 1:
                 stack.enter_context(self.text.block(f"if {team.number} == 0"))
             self._loops()
-        return ((rows + (team.count - 1)) // team.count,)
+        return ((rows + (team.count - 1)) // team.count * team.cluster,)
 
     def _loops(self) -> None:
         self._place_locals()

@@ -119,8 +119,8 @@ def _divisor_size(d: Value, scale: Value) -> Value:
 
 
 def _divided(a: Value, scale: Value, size: Value, inverse: Value) -> Value:
-    """a / divisor: a product, and once the error that it leaves.  Rounded as the quotient is, but that for |a| < 1e-30 the
-    last place may differ."""
+    """a / divisor: a product, and once the error that it leaves.  Rounded as the quotient is, but that for |a| < 1e-30
+    the last place may differ."""
     scaled = a * scale
     near = scaled * inverse
     error = fma(near, size, -scaled)

@@ -158,8 +158,8 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "fptoui": lambda kind, a: a.astype(kind),
     "fpext": lambda kind, a: a.astype(kind),
     "fptrunc": lambda kind, a: a.astype(kind),
-    # on GPUs only: rounded to the nearest; cut to [0, 1] (NaN gives 0); rounded downwards; approximations to about 2**-22
-    # and 2**-23
+    # on GPUs only: rounded to the nearest; cut to [0, 1] (NaN gives 0); rounded downwards; approximations to about
+    # 2**-22 and 2**-23
     "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),
     "fma_unit": lambda kind, a, b, c: np.fmin(np.fmax(_fma(kind, a, b, c), 0), 1),
     "fma_down": _fma_down,

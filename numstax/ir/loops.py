@@ -214,7 +214,8 @@ class Tiling:
     unroll : independent accumulators or rows in flight; for column form: rows combined with each other before the
             accumulators, where any order will do; for pointwise form: elements of `vector` at a time.
 
-    On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point; `width` neighbouring elements
+    On a GPU (see `tiles.cuda`): `threads` a block, of which `team` share one outer point (more than a block has: a
+    cluster of blocks does); `width` neighbouring elements
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
     'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
     read again).  `blocks` are to share an SM.  `matrix` : for form 'product'.

@@ -69,7 +69,7 @@ class DiskCache(Generic[Code]):
             FORMAT,
             _COMMENT.sub("", program.text),
             program.target,
-            f"{program.block} {program.resident}",
+            f"{program.block} {program.resident} {program.cluster}",
             program.entry,
             _kinds(program.params),
             *map(_intrinsic_text, program.intrinsics),

@@ -76,6 +76,8 @@ def compile_program(program: Program) -> Cubin:
             if param.kind == "pointer":
                 argument.add_attribute("noalias")
         _pass_by_value(kernel, [k for k, p in enumerate(program.params) if p.kind == "tensor_map"])
+        if program.cluster > 1:
+            _set_cluster(kernel, program.cluster)
         library._llvm_strs = [_adjusted(str(module)) for module in library.modules]
         lto = library.get_ltoir(cc=_capability(program.target))
         code, log = _link(program, lto)
@@ -98,6 +100,15 @@ def _pass_by_value(kernel: Any, positions: list[int]) -> None:
 def _adjusted(module: str) -> str:
     """The text of a module in the dialect of NVVM, whose `byval` has no type, with its marked loops unrolled."""
     return _unrolled(re.sub(r"\bbyval\([^()]*\)", "byval", module))
+
+
+def _set_cluster(kernel: Any, blocks: int) -> None:
+    """The kernel is launched in clusters of so many blocks along x."""
+    module = kernel.module
+    annotations = module.get_named_metadata("nvvm.annotations")
+    for axis, count in zip("xyz", (blocks, 1, 1), strict=True):
+        name = ir.MetaDataString(module, f"cluster_dim_{axis}")
+        annotations.add(module.add_metadata((kernel, name, ir.Constant(ir.IntType(32), count))))
 
 
 def _capability(target: str) -> tuple[Any, ...]:
@@ -332,7 +343,6 @@ def _vector(name: str) -> object:
             vector = builder.insert_element(vector, value, ir.IntType(32)(k))
         builder.store(vector, address(builder, *args[:2], word, each), align=count * size)
         return context.get_dummy_value()
-
 
     if kind == "load":
         return _expanding(name, values, (pointer, types.int64), load)

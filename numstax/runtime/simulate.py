@@ -126,7 +126,9 @@ def _tensor(described: TensorMap, pointer: Pointer, sizes: dict[str, int]) -> Te
 
 def _check_launch(program: Program, grid: tuple[int, int, int], shared: int, report: Report) -> None:
     most = min((g.shared_block for g in GPUS.values() if g.target == program.target), default=shared)
-    if program.block > THREADS or shared > most or any(n > limit for n, limit in zip(grid, GRID, strict=True)):
+    parted = grid[0] % program.cluster != 0
+    outside = any(n > limit for n, limit in zip(grid, GRID, strict=True))
+    if parted or outside or program.block > THREADS or shared > most:
         report.add("launch", 0, f"{program.block} threads, a grid of {grid}, {shared} of {most} bytes of shared memory")
 
 
@@ -150,13 +152,14 @@ class _Grid:
     ) -> None:
         self._program, self._code, self._arguments, self._grid, self._report = program, code, arguments, grid, report
         self._blocks, self._shared = math.prod(grid), shared
-        self._order = Order(self._blocks, -(-program.block // LANES) * LANES)
+        self._order = Order(self._blocks, -(-program.block // LANES) * LANES, program.cluster)
         self._warps = self._order.threads // LANES
         self._granule = _granule(program)
 
     def run_together(self, threads: int) -> None:
         """So many threads step together."""
-        step = 1 if self._code.waits else max(1, threads // self._order.threads)
+        cluster = self._program.cluster
+        step = cluster * (1 if self._code.waits else max(1, threads // (self._order.threads * cluster)))
         for first in range(0, self._blocks, step):
             blocks = min(step, self._blocks - first)
             warps = np.arange(first * self._warps, (first + blocks) * self._warps)

@@ -6,11 +6,12 @@ will do).  A model uses:
 
   active                 bool (warps, 32): the lanes that execute the instruction
   thread, block, grid    index in the block along x; index of the block along x, y, z; blocks along x, y, z
-  load(pointer, offset, count=1, weak=True), store(pointer, offset, values, weak=True)
-                         `count` neighbouring elements as a tuple; `weak` False for volatile, relaxed and the like
+  load(pointer, offset, count=1, weak=True), store(pointer, offset, values, weak=True, rank=None)
+                         `count` neighbouring elements as a tuple; `weak` False for volatile, relaxed and the like;
+                         `rank` : in the shared memory of the block of that rank in the cluster
   atomic(pointer, offset, function, value)
                          memory becomes function(memory, value), one lane after another; what it was is the result
-  fence(), barrier(), barrier(warp=True)
+  fence(), barrier(), barrier(warp=True), cluster_barrier()
 """
 # NumPy types the results of some operators as Any.
 # mypy: disable-error-code="no-any-return"
@@ -115,8 +116,10 @@ class Lanes:
         got = tuple(self._scattered(access, access.view[access.at + k]) for k in range(count))
         return got if count > 1 else got[0]
 
-    def store(self, pointer: Pointer, offset: Value, values: Sequence[Value], weak: bool = True) -> None:
-        access = self.access(pointer, offset, len(values), "store")
+    def store(
+        self, pointer: Pointer, offset: Value, values: Sequence[Value], weak: bool = True, rank: Value | None = None
+    ) -> None:
+        access = self.access(pointer, offset, len(values), "store", rank)
         new = [self.spread(converted(v, pointer.dtype))[access.inside] for v in values]
         places = [access.at + k for k in range(len(values))]
         changes = [_differ(access.view[at], value) for at, value in zip(places, new, strict=True)]
@@ -141,7 +144,9 @@ class Lanes:
             rest = np.delete(rest, first)
         return self._scattered(access, old)
 
-    def access(self, pointer: Pointer, offset: Value, count: int, action: str) -> Access:
+    def access(
+        self, pointer: Pointer, offset: Value, count: int, action: str, rank: Value | None = None
+    ) -> Access:
         memory, itemsize = pointer.memory, pointer.dtype.itemsize
         size = itemsize * count
         byte = self.spread((pointer.offset + offset) * itemsize) + memory.origin
@@ -152,6 +157,9 @@ class Lanes:
             together = f", {count} together" if count > 1 else ""
             self.violation("bounds", outside, f"{action} of element {element}{together} of {memory.name}[{limit}]")
         byte = byte + memory.base
+        if rank is not None:
+            each = memory.data.size // (self.warps.size * LANES // self.order.threads)
+            byte = byte + (rank - self.number % (self.order.warps * LANES) // self.order.threads) * each
         if count > 1:
             wrong = inside & ((size > WIDEST) | ((memory.address + byte) % size != 0))
             self.violation("alignment", wrong, f"{action} of {size} bytes together of {memory.name}")
@@ -203,6 +211,14 @@ class Lanes:
         missing = self.alive.lanes & ~self.active & np.isin(self.warps // each, blocks)[:, None]
         self.violation("divergence", missing, "does not reach a barrier of its block")
         self.order.meet(blocks[:, None] * each + np.arange(each))
+
+    def cluster_barrier(self) -> None:
+        """Of each cluster any thread of which is here."""
+        each = self.order.warps
+        clusters = np.unique(self.warps[self.active.any(-1)] // each)
+        missing = self.alive.lanes & ~self.active & np.isin(self.warps // each, clusters)[:, None]
+        self.violation("divergence", missing, "does not reach a barrier of its cluster")
+        self.order.meet(clusters[:, None] * each + np.arange(each))
 
     def proxy_fence(self) -> None:
         self.order.proxy_fence(self.warps[self.active.any(-1)])

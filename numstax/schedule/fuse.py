@@ -36,7 +36,7 @@ def fuse(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule:
     fuser.run()
     buffers = dict(fuser.buffers)
     units = remove_dead((group.unit for group in fuser.order.groups), buffers)
-    units = localise(units, buffers, machine.shared_block if isinstance(machine, Gpu) else machine.l2 // 2)
+    units = localise(units, buffers, machine.row_bytes if isinstance(machine, Gpu) else machine.l2 // 2)
     units = write_in_place(units, buffers)
     fused = []
     for unit in units:

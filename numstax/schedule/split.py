@@ -41,7 +41,7 @@ BLOCKS_PER_SM, BLOCK_PART, LINES = 4, 1 << 13, 512
 BLOCK_WORK = 1 << 17
 """Operations that one block does in the time that another kernel takes to start."""
 ROW_IN_REGISTERS = 1 << 15
-"""Elements of a row that the threads of a block keep in registers."""
+"""Elements of a row that the threads of a block keep in registers; in a cluster a block keeps half of that."""
 
 
 @record
@@ -70,7 +70,7 @@ class Limits:
 def limits(machine: Hardware | Gpu) -> Limits:
     if isinstance(machine, Gpu):
         blocks = BLOCKS_PER_SM * machine.sms
-        kept = machine.row_bytes, ROW_IN_REGISTERS
+        kept = machine.row_bytes, max(ROW_IN_REGISTERS, ROW_IN_REGISTERS // 2 * machine.cluster)
         return Limits(enough_tasks(machine), blocks, BLOCK_PART, ROWS, BLOCK_PART, LINES, BLOCK_WORK, *kept)
     return Limits(enough_tasks(machine), PARTS, PART, ROWS, COLUMN_PART, STRIP, SMALL_WORK, machine.l2 // 2, None)
 

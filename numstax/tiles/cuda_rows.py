@@ -148,6 +148,8 @@ def _entangled(kernel: Kernel, mine: list[Touch]) -> bool:
 
 IN_REGISTERS = 32
 """Elements of a row that a thread keeps."""
+CLUSTER_THREADS = 512
+"""Of each block of a cluster."""
 SERIAL_THREADS = 128
 SHORT = 16
 """Elements of a row that one thread reads alone, where there are rows enough."""
@@ -166,13 +168,18 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
     while width > 1 and width * code > CODE:
         width //= 2
     most = max(min(IN_REGISTERS // _arrays(kernel), CODE // max(code, 1)), width)
+    known = [bounds(n)[1] for n in lengths]
+    bounded = [n for n in known if n is not None]
+    if len(bounded) == len(known):
+        cluster = _clustered(kernel, gpu, width, most, max(bounded))
+        if cluster is not None:
+            return cluster
     team = gpu.warp
     while team < 1024 and longest > team * most:
         team *= 2
     while team < 1024 and rows * team < gpu.sms * gpu.threads_sm // 2 and longest > team * width:
         team *= 2
-    known = [bounds(n)[1] for n in lengths]
-    chunks = max(-(-n // (team * width)) for n in known if n is not None) if None not in known else None
+    chunks = max(-(-n // (team * width)) for n in bounded) if len(bounded) == len(known) else None
     if chunks is not None and chunks * width <= most:
         unroll, cache = chunks, "registers"
     else:
@@ -182,6 +189,24 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
             return kept
     threads = team if team > gpu.warp else 4 * gpu.warp
     return Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
+
+
+def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> Tiling | None:
+    """Rows that the registers of several blocks hold: two such blocks on an SM, so that one loads while another
+    computes."""
+    combining = [e for loop in kernel.loops if loop.inner for e in loop.effects if isinstance(e, Reduce | Scan)]
+    if not gpu.cluster * CLUSTER_THREADS * most >= length > CLUSTER_THREADS * most or not combining:
+        return None
+    if not all(isinstance(e, Reduce) and e.dtype.itemsize >= 4 and e.dtype.kind in "fiu" for e in combining):
+        return None
+    if not all(is_own(kernel, b.name) for b in kernel.buffers if b.kind == "local" and b.shape):
+        return None
+    team = CLUSTER_THREADS
+    while length > team * most:
+        team *= 2
+    chunks = -(-length // (team * width))
+    made = Tiling(form="row", threads=CLUSTER_THREADS, team=team, width=width, unroll=chunks, cache="registers")
+    return replace(made, blocks=2)
 
 
 def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:
