@@ -192,7 +192,7 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
 
 
 def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> Tiling | None:
-    """Rows that the registers of several blocks hold: two such blocks on an SM, so that one loads while another
+    """Rows that the registers of several blocks hold: some such blocks on an SM, so that one loads while another
     computes."""
     combining = [e for loop in kernel.loops if loop.inner for e in loop.effects if isinstance(e, Reduce | Scan)]
     if not gpu.cluster * CLUSTER_THREADS * most >= length > CLUSTER_THREADS * most or not combining:
@@ -206,7 +206,7 @@ def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> 
         team *= 2
     chunks = -(-length // (team * width))
     made = Tiling(form="row", threads=CLUSTER_THREADS, team=team, width=width, unroll=chunks, cache="registers")
-    return replace(made, blocks=2)
+    return replace(made, blocks=max(1024 // CLUSTER_THREADS, 1))
 
 
 def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:
