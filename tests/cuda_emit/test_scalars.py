@@ -53,3 +53,27 @@ def test_bfloat16_is_rounded_to_nearest_even() -> None:
         np.testing.assert_array_equal(
             evaluate(find("bf16_from_f32"), rounded)[~np.isnan(x)], want.view("u2")[~np.isnan(x)]
         )
+
+
+def divided(a: np.ndarray, d: np.ndarray) -> np.ndarray:
+    scale = evaluate(find("divisor_scale_f32"), d)
+    size, inverse = (evaluate(find(f"divisor_{part}_f32"), d, scale) for part in ("size", "inverse"))
+    return evaluate(find("divided_f32"), a, scale, size, inverse)
+
+
+def test_quotients_by_a_reciprocal_are_rounded_as_quotients_are() -> None:
+    bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 1 << 18), np.uint32)
+    a, d = bits.view(np.float32)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -3, 1e-45, -1e-39, 3e38, -3e38, 49], np.float32)
+    tables = np.meshgrid(special, special), np.meshgrid(*[np.arange(1, 1025, dtype=np.float32)] * 2)
+    large = (np.abs(a) > 1e-30) | (a == 0)
+    for x, y in ((a[large], d[large]), *tables):
+        with np.errstate(all="ignore"):
+            want = x / y
+        got = divided(x, y)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got)[want == 0], np.signbit(want)[want == 0])
+    with np.errstate(all="ignore"):
+        want, got = a / d, divided(a, d)
+    near = np.isfinite(want)
+    assert (np.abs(got[near] - want[near]) <= np.spacing(np.abs(want[near]))).all()
