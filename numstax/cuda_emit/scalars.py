@@ -127,13 +127,13 @@ def _divided(a: Value, scale: Value, size: Value, inverse: Value) -> Value:
     return where(absolute(near) < math.inf, fma(-error, inverse, near), near)
 
 
-_ANY = {
+_ANY: dict[str, Callable[..., Value]] = {
     "divisor_scale": _divisor_scale,
     "divisor_size": _divisor_size,
     "divisor_inverse": lambda d, scale: 1 / (d * scale),
     "divided": _divided,
 }
-_FLOAT32 = {
+_FLOAT32: dict[str, Callable[..., Value]] = {
     "exp": _exp,
     "tanh": _tanh,
     "erf": _erf,

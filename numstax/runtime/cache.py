@@ -35,7 +35,7 @@ from numstax.runtime.load import ObjectCode, processor
 
 Code = TypeVar("Code", bound=ObjectCode | Cubin)
 
-FORMAT = "3"
+FORMAT = "4"
 """Goes up when the layout of the files or the calling convention of entries changes."""
 
 _COMMENT = re.compile(r"\s*#.*")

@@ -312,15 +312,15 @@ def _vector(name: str) -> object:
             return ir.IntType(8 * WORD), WORD // size
         return element, 1
 
-    def address(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value, word: ir.Type, each: int) -> ir.Value:
-        at = builder.gep(base, [offset], inbounds=True)
+    def address(builder: ir.IRBuilder, place: tuple[ir.Value, ...], word: ir.Type, each: int) -> ir.Value:
+        at = builder.gep(place[0], [place[1]], inbounds=True)
         return builder.bitcast(at, ir.VectorType(word, count // each).as_pointer())
 
     def load(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
         small = args[0].type.pointee
         size = context.get_abi_sizeof(small)
         word, each = words(small, size)
-        vector = builder.load(address(builder, *args, word, each), align=count * size)
+        vector = builder.load(address(builder, args, word, each), align=count * size)
         out = ir.Constant(ir.ArrayType(small, count), ir.Undefined)
         for k in range(count):
             value = builder.extract_element(vector, ir.IntType(32)(k // each))
@@ -341,7 +341,7 @@ def _vector(name: str) -> object:
                 moved = (builder.shl(builder.zext(p, word), word(8 * size * j)) for j, p in enumerate(parts))
                 value = reduce(builder.or_, moved)
             vector = builder.insert_element(vector, value, ir.IntType(32)(k))
-        builder.store(vector, address(builder, *args[:2], word, each), align=count * size)
+        builder.store(vector, address(builder, args, word, each), align=count * size)
         return context.get_dummy_value()
 
     if kind == "load":

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from numstax.hardware import GPUS
-from tests.cuda_emit.running import H200, check, programs, simulated, text
+from tests.cuda_emit.running import check, programs, simulated, text
 from tests.support import ALL, normal, specials
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
