@@ -144,9 +144,7 @@ class Lanes:
             rest = np.delete(rest, first)
         return self._scattered(access, old)
 
-    def access(
-        self, pointer: Pointer, offset: Value, count: int, action: str, rank: Value | None = None
-    ) -> Access:
+    def access(self, pointer: Pointer, offset: Value, count: int, action: str, rank: Value | None = None) -> Access:
         memory, itemsize = pointer.memory, pointer.dtype.itemsize
         size = itemsize * count
         byte = self.spread((pointer.offset + offset) * itemsize) + memory.origin
