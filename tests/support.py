@@ -59,6 +59,8 @@ def _differences(got: object, want: object, ulps: float, where: str) -> Iterator
     if isinstance(want, dict):
         yield from _differences(list(got.items()), list(want.items()), ulps, where)  # type: ignore[attr-defined]
         return
+    if type(got) is type(want) is float:
+        got, want = np.float64(got), np.float64(want)
     if not isinstance(want, np.ndarray | np.generic):
         if type(got) is not type(want) or got != want:
             yield f"{where}: wanted {want!r}, got {got!r:.200}"

@@ -9,16 +9,17 @@ caller does everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import lcm
 
 from numstax import dtypes
 from numstax.cpu_emit.cells import Body, Called, Inner, Nest, NotNativeError, loop_work, nest
+from numstax.cpu_emit.innermost import Innermost, innermost
 from numstax.cpu_emit.programs import Printed, finish, least_tasks
 from numstax.cpu_emit.row import print_rows
 from numstax.emit.naming import Names, heading, joined_name
-from numstax.emit.nest import KernelText, Place
+from numstax.emit.nest import Axis, KernelText, Place
 from numstax.emit.text import Text
 from numstax.emit.values import loaded, stored
 from numstax.ir.index import ONE, ZERO, Index, bounds, product
@@ -168,9 +169,13 @@ class _Driver:
                 if isinstance(inner.head, str):
                     trips = self.text.assign("n", trips)
                     self.text.when_unmet(f"{trips} = 0")
-                with self.text.block(f"for {self.text.counter(inner.counter)} in range({trips})"):
-                    self._body(inner.bodies[0])
-                    turn()
+                found = innermost(inner, self.nest.buffers)
+                if found is None:
+                    with self.text.block(f"for {self.text.counter(inner.counter)} in range({trips})"):
+                        self._body(inner.bodies[0])
+                        turn()
+                else:
+                    self._innermost(found, inner.counter, trips)
             else:
                 test, body = inner.bodies
                 (wanted,) = test.schedule.outputs
@@ -182,6 +187,32 @@ class _Driver:
                     self._body(body)
                     turn()
                     self.text.when_unmet("break")
+
+    def _innermost(self, found: Innermost, counter: str, trips: str) -> None:
+        text = self.text
+        if found.cut is None:
+            self._held(found, counter, "0", trips)
+            return
+        cut = text.assign("cut", f"min(max({text.index(found.cut)}, 0), {trips})")
+        part = text.fresh("part")
+        with text.block(f"for {part} in range(rolled(2))"):
+            start = text.assign("start", f"{cut} if {part} else 0")
+            stop = text.assign("stop", f"{trips} if {part} else {cut}")
+            self._held(found, counter, start, stop)
+
+    def _held(self, found: Innermost, counter: str, start: str, stop: str) -> None:
+        """The iterations start <= k < stop."""
+        text = self.text
+        with ExitStack() as stack:
+            if found.held:
+                stack.enter_context(text.block(f"if {start} < {stop}"))
+            for name, (cell, offset) in found.held.items():
+                element = f"{self._place(cell).name}[{text.index(offset)}]"
+                value = text.assign("h", loaded(element, self.nest.buffers[cell].dtype))
+                self.places[name] = Place(value, array=False)
+            axis = Axis(None, text.counter(counter), start, stop, part=True)
+            stack.enter_context(text.block(axis.header))
+            self._body(found.body)
 
     def _body(self, body: Body) -> None:
         for item in body.items:

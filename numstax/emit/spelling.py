@@ -58,6 +58,10 @@ _ARITHMETIC: dict[str, _Rows] = {
         "f": "{t}(1) / {a}",
     },
     "conjugate": {"iuf": "{a}"},
+    # what is only added to, or multiplied, again and again
+    "add_in_any_order": {"f": "add_reassoc_{s}({a}, {b})"},
+    "subtract_in_any_order": {"f": "add_reassoc_{s}({a}, -({b}))"},
+    "multiply_in_any_order": {"f": "mul_reassoc_{s}({a}, {b})"},
     "maximum": {
         "b": "{a} | {b}",
         "iu": "({a} if {a} >= {b} else {b})",
