@@ -19,7 +19,7 @@ from numstax.ir.show import index_leaves
 if TYPE_CHECKING:
     from numstax.trace.nodes import Nodes
 
-_REMADE = ("constant", "size", "iota", "empty", *VIEWS)
+REMADE = ("constant", "size", "iota", "empty", *VIEWS)
 """Made again inside a body rather than handed to it."""
 Sizes = tuple[tuple[Node, ...], tuple[tuple[str, Index, Index, str], ...]]
 _MAY_FAIL = ("gather", "scatter", "extern", "result", *CONTROL)
@@ -57,7 +57,7 @@ class Bodies:
         """Find what these nodes need from outside."""
         known = set(self.captured)
         for node in self._reached(roots):
-            if not self._is_inside(node) and node.op not in _REMADE and node not in known:
+            if not self._is_inside(node) and node.op not in REMADE and node not in known:
                 known.add(node)
                 self.captured.append(node)
 
@@ -71,7 +71,7 @@ class Bodies:
                 order[node] = None
             elif node not in order:
                 pending.append((node, True))
-                if self._is_inside(node) or node.op in _REMADE:
+                if self._is_inside(node) or node.op in REMADE:
                     pending += [(a, False) for a in reversed(node.args)]
         return list(order)
 

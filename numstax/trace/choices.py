@@ -14,7 +14,7 @@ from numstax.ir.graph import Node, topological
 from numstax.ir.ops import ELEMENTWISE
 from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
-from numstax.trace.bodies import Bodies, Sizes
+from numstax.trace.bodies import REMADE, Bodies, Sizes
 from numstax.trace.python_numbers import joined as joined_value
 from numstax.trace.scopes import (
     CannotCaptureError,
@@ -240,12 +240,14 @@ class Choice:
         return True
 
     def _with_states(self, node: Node, swap: dict[Node, Node]) -> Node:
-        """The node as a function of the states: memory that is updated is read as it is there."""
+        """The node as a function of the states: memory that is updated is read as it is there.  What was computed
+        before stays as it is."""
         made: dict[Node, Node] = {}
         for part in topological([node]):
+            known = self._rec.nodes.number(part) < self._first and part.op not in REMADE
             if part in swap:
                 made[part] = swap[part]
-            elif any(made[a] is not a for a in part.args):
+            elif not known and any(made[a] is not a for a in part.args):
                 args = tuple(made[a] for a in part.args)
                 made[part] = self._rec.nodes.remake(part, args)
             else:
