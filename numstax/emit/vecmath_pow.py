@@ -173,17 +173,12 @@ def rsqrt(x: Value) -> Value:
 
 
 def rsqrt_cubed(x: Value) -> Value:
-    """x**-1.5 of a number that is scaled towards 1, since its power 1.5 would leave the range before the result."""
-    shift = 70 if x.dtype == "f32" else 500
-    large = x > 1
-    near = x * where(large, x.like(2.0**-shift), 2.0**shift)
-    root = sqrt(near)
-    product = near * root
-    result = 1.0 / product
-    # what the product and the quotient lost; NaN for 0 and infinity
-    lost = result * fma(-result, fma(near, root, -product), fma(-result, product, 1.0))
-    back = where(large, x.like(2.0 ** (-shift * 3 // 2)), 2.0 ** (shift * 3 // 2))
-    return where(x == -inf, 0.0, where(lost == lost, result + lost, result) * back)
+    """x**-1.5, as (1/x)**1.5, which stays in the range as long as the result does."""
+    inverse = 1.0 / (x + 0.0)  # a negative zero is one, too
+    root = sqrt(inverse)
+    # what the quotient lost, and the root; not finite for 0 and infinity
+    lost = root * 0.5 * fma(inverse * 3, fma(-inverse, x, 1.0), fma(-root, root, inverse))
+    return where(absolute(lost) < inf, fma(inverse, root, lost), inverse * root)
 
 
 def _corrected(result: Value, lost: Value) -> Value:
