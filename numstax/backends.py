@@ -7,23 +7,25 @@ order, that gives the results.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numstax.ir.graph import Graph
 from numstax.ir.reference import evaluate_graph
 from numstax.knobs import Knobs
 from numstax.later import Later
-from numstax.pipeline import Region, compile_graph
+from numstax.pipeline import Machine, Region, compile_graph
 from numstax.records import record
 from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Host
 from numstax.runtime.launch import Launcher, launcher
 
 if TYPE_CHECKING:
+    from numstax import tuning
     from numstax.runtime import graphs
     from numstax.runtime.device_host import DeviceHost
 else:
-    graphs = Later("numstax.runtime.graphs")
+    graphs, tuning = Later("numstax.runtime.graphs"), Later("numstax.tuning")
 
 
 @record
@@ -46,8 +48,17 @@ class Backend:
     supports_symbolic_shapes: bool
 
 
+def _region(graph: Graph, knobs: Knobs, machine: Machine | None, bench: Callable[[], tuning.Bench]) -> Region:
+    """The passes, with measured tilings where these are asked for."""
+    if knobs.tune == "off":
+        return compile_graph(graph, knobs, machine)
+    tuner = tuning.Tuner(knobs, bench())
+    region = compile_graph(graph, knobs, machine, tuner.schedule)
+    return replace(region, tuned=tuple(tuner.found))
+
+
 def _cpu(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled:
-    region = compile_graph(graph, knobs)
+    region = _region(graph, knobs, None, lambda: tuning.CpuBench(host))
     plan = region.plan
     assert plan is not None
     made = launcher(plan, host)
@@ -55,7 +66,7 @@ def _cpu(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled
 
 
 def _gpu(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Compiled:
-    region = compile_graph(graph, knobs, host.device.gpu)
+    region = _region(graph, knobs, host.device.gpu, lambda: tuning.GpuBench(host))
     plan = region.plan
     assert plan is not None
 
@@ -65,6 +76,11 @@ def _gpu(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Co
         return graphs.launch(plan, host, exchange, observe)
 
     return Compiled(region, made.call, made.source, observed, made.note)
+
+
+def _simulated(graph: Graph, knobs: Knobs, host: DeviceHost, exchange: Exchange) -> Compiled:
+    """Nothing is measured: the times of an interpreter say nothing of a GPU's."""
+    return _gpu(graph, replace(knobs, tune="off"), host, exchange)
 
 
 def _reference(graph: Graph, knobs: Knobs, host: Host, exchange: Exchange) -> Compiled:
@@ -85,5 +101,5 @@ BACKENDS = {
     "cpu": Backend(_cpu, True),
     "reference": Backend(_reference, False),
     "cuda": Backend(_gpu, True),
-    "simulate": Backend(_gpu, True),
+    "simulate": Backend(_simulated, True),
 }

@@ -1,4 +1,4 @@
-"""The command line: `numstax info | explain | cache | bench`.
+"""The command line: `numstax info | explain | tune | cache | bench`.
 
 Arguments of the command line enter; text on standard output leaves.  A mistake of the user ends with status 2
 and one line on standard error, never with a traceback.
@@ -16,18 +16,23 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import numstax
-from numstax import hardware, knobs
+from numstax import hardware, knobs, places
 from numstax.errors import DeviceError, NumstaxError
-from numstax.explanation import Explanation
+from numstax.knobs import TUNING
+from numstax.picture import draw_searches
+from numstax.pipeline import build
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.device import describe_gpus
 from numstax.runtime.driver import start
+from numstax.runtime.host import Host
 from numstax.runtime.load import ObjectCode
+from numstax.tuning import CpuBench, GpuBench, Tuner
 
 BENCHES = ("fused", "gpu", "op", "overhead", "compile_time", "plot")
 _PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-bindings")
@@ -65,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--inspect", action="store_true", help="print graph, loops, kernels and source instead")
     explain.add_argument("--plot", metavar="PATH", help="also draw the fused graph as a picture (needs matplotlib)")
     explain.set_defaults(run=_explain)
+
+    tune = commands.add_parser("tune", help="measure tilings of a function's kernels, and keep the fastest")
+    tune.add_argument("function", metavar="FILE.py:FUNCTION | MODULE:FUNCTION")
+    tune.add_argument("arguments", nargs="*", help="arrays such as 'float32[256,1000]', or Python literals")
+    tune.add_argument("--method", choices=TUNING[1:], default="coordinate", help="how to search (default: coordinate)")
+    tune.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: tune kernels for the GPU")
+    tune.add_argument("--plot", metavar="PATH", help="also draw the searches as a picture (needs matplotlib)")
+    tune.set_defaults(run=_tune)
 
     cache = commands.add_parser("cache", help="the disk cache of compiled kernels")
     cache.add_argument("action", choices=["show", "clear"])
@@ -119,12 +132,28 @@ def _explain(options: argparse.Namespace) -> None:
         explained = numstax.explain(function, *arguments)
         print(explained)
         if options.plot:
-            _draw(explained, options.plot)
+            _draw(explained.plot, options.plot)
 
 
-def _draw(explained: Explanation, path: str) -> None:
+def _tune(options: argparse.Namespace) -> None:
+    function = load_function(options.function)
+    arguments = [make_argument(text, seed) for seed, text in enumerate(options.arguments)]
+    settings = knobs.from_environ()
+    settings = replace(settings, tune=options.method, log=settings.log | {"tuning"})
+    bench = GpuBench(places.gpu(settings, 0)) if options.device == "cuda" else CpuBench(Host(settings))
+    tuner = Tuner(settings, bench)
+    build(function, tuple(arguments), knobs=settings, machine=bench.machine, tune=tuner.schedule)
+    for kernel in tuner.found:
+        print(kernel)
+    if not tuner.found:
+        print("no kernel has a tiling to choose")
+    elif options.plot:
+        _draw(lambda path: draw_searches(tuner.found).savefig(path), options.plot)
+
+
+def _draw(draw: Callable[[str], None], path: str) -> None:
     try:
-        explained.plot(path)
+        draw(path)
     except (ImportError, OSError, ValueError) as error:
         raise UsageError(f"cannot draw {path}: {error}") from error
     print(path)

@@ -42,7 +42,7 @@ from numstax.errors import (
 )
 from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
 from numstax.ir.graph import can_fail
-from numstax.knobs import Knobs, from_environ
+from numstax.knobs import TUNING, Knobs, from_environ
 from numstax.records import record
 from numstax.requirements import REQUIREMENTS, CannotRunError
 from numstax.runtime import host as hosts
@@ -99,6 +99,7 @@ class Jitted:
         device: str | None = None,
         dynamic: bool | str = False,
         fullgraph: bool = False,
+        tune: str | None = None,
     ) -> None:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         functools.update_wrapper(self, function)
@@ -106,6 +107,7 @@ class Jitted:
         self.compile_count = 0
         """Specialisations traced and compiled so far."""
         self._strict, self._backend, self._device, self._fullgraph = strict, backend, device, fullgraph
+        self._tune = tune
         self._mode = "symbolic" if dynamic is True else dynamic or ""
         self._signature = inspect.signature(function)
         self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
@@ -248,6 +250,7 @@ class Jitted:
     def _compile(self, guard: Guard, mode: str, place: places.Place) -> Artifact | None:
         """None when the sizes are not to be symbols: the function asks for them, and the backend needs numbers."""
         knobs, backend = process()[0], backends.BACKENDS[place.backend]
+        knobs = replace(knobs, tune=self._tune or knobs.tune)
         shapes = ShapeEnvironment(mode)
         start = time.perf_counter()
         traced = tracer.trace(
@@ -408,6 +411,7 @@ def jit(
     device: str | None = ...,
     dynamic: bool | str = ...,
     fullgraph: bool = ...,
+    tune: str | None = ...,
 ) -> Jitted: ...
 @overload
 def jit(
@@ -418,6 +422,7 @@ def jit(
     device: str | None = ...,
     dynamic: bool | str = ...,
     fullgraph: bool = ...,
+    tune: str | None = ...,
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Callable[..., Any] | None = None,
@@ -428,6 +433,7 @@ def jit(
     device: str | None = None,
     dynamic: bool | str = False,
     fullgraph: bool = False,
+    tune: str | None = None,
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Compile a NumPy function; use bare (``@jit``), with options (``@jit(strict=True)``), or on methods.
 
@@ -444,6 +450,8 @@ def jit(
     dynamic : True: one specialisation for all sizes and integers that its guards admit; 'bucket': for sizes between
         two powers of two.  False: one for each shape.
     fullgraph : raise SpecialisationLimitError where a specialisation would not be kept for later calls.
+    tune : measure tilings of kernels at the first call, and keep the fastest on disk.  'default' tries those next to
+        the formulas', 'coordinate' goes on from the best, 'random' tries 60 more, 'off' none (default: NUMSTAX_TUNE).
 
     Returns
     -------
@@ -455,6 +463,8 @@ def jit(
         raise ValueError(f"backend must be 'cpu', 'reference' or 'simulate', got {backend!r}")
     if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:' and a number, got {device!r}")
+    if tune not in (None, *TUNING):
+        raise ValueError(f"tune must be one of {', '.join(TUNING)}, got {tune!r}")
     if dynamic not in (False, True, "bucket"):
         raise ValueError(f"dynamic must be False, True or 'bucket', got {dynamic!r}")
     wrap = functools.partial(
@@ -465,6 +475,7 @@ def jit(
         device=device,
         dynamic=dynamic,
         fullgraph=fullgraph,
+        tune=tune,
     )
     return wrap if function is None else wrap(function)
 

@@ -22,7 +22,10 @@ else:
     difflib = Later("difflib")
 
 PREFIX = "NUMSTAX_"
-LOG_TOPICS = ("compiles", "recompiles", "passes", "source")
+LOG_TOPICS = ("compiles", "recompiles", "passes", "source", "tuning")
+
+
+TUNING = ("off", "default", "coordinate", "random")
 
 
 def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -67,6 +70,13 @@ def _backend(text: str) -> str:
     return text
 
 
+def _method(text: str) -> str:
+    """off, default, coordinate or random"""
+    if text not in TUNING:
+        raise ValueError
+    return text
+
+
 def _default_cache_dir() -> Path:
     root = os.environ.get("XDG_CACHE_HOME")
     # expanduser leaves '~' alone where there is no home directory
@@ -95,6 +105,11 @@ class Knobs:
         _whole(0), "vector operations below which one thread does it all; waking another takes 30 us", default=1 << 17
     )
     pool_bytes: int = _knob(_whole(0), "bytes of released array memory kept for reuse", default=1 << 30)
+    tune: str = _knob(
+        _method,
+        "measure tilings: default: those next to the formulas'; coordinate: and descend; random: and 60 more",
+        default="off",
+    )
     backend: str = _knob(
         _backend,
         "cpu: compile; reference: NumPy op by op; simulate: GPU kernels in an interpreter",

@@ -1,7 +1,8 @@
-"""The fused graph as a picture: a box for each kernel or library call, an arrow for each array between them.
+"""Pictures: of the fused graph, and of searches for tilings.
 
-A Schedule and the time of each of its units enter; a matplotlib figure leaves.  Boxes hold the operations that were
-fused; arrows say how many bytes the array between two boxes has, at the sizes of the example.
+A Schedule and the time of each of its units enter, or what was tuned; a matplotlib figure leaves.  The graph has a box
+for each kernel or library call with the operations that were fused, and an arrow for each array between them, which
+says how many bytes it has at the sizes of the example.  A search has a point for each measurement, in order.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from __future__ import annotations
 import importlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import inf
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numstax.ir.index import hint, product
 from numstax.ir.loops import Buffer, Control, Extern, Kernel, Schedule, Unit, unit_name
+
+if TYPE_CHECKING:
+    from numstax.runtime.tune import Tuned
 
 WIDTH, HEIGHT = 3.4, 1.5
 """Inches for each box."""
@@ -107,6 +113,29 @@ def _places(schedule: Schedule, boxes: Mapping[str, object]) -> dict[str, tuple[
 
 def _nbytes(buffer: Buffer) -> str:
     return nbytes_text(hint(product(buffer.shape)) * buffer.dtype.itemsize)
+
+
+def draw_searches(searches: Sequence[Tuned]) -> Any:
+    """A figure with a row for each kernel: the time of each configuration that was measured, and the best so far; needs
+    matplotlib."""
+    figure = importlib.import_module("matplotlib.figure").Figure(figsize=(2.5 * WIDTH, 3 * HEIGHT * len(searches)))
+    figure.subplots_adjust(hspace=0.7)
+    for row, axes in enumerate(figure.subplots(len(searches), squeeze=False)[:, 0]):
+        _draw_search(axes, searches[row])
+    return figure
+
+
+def _draw_search(axes: Any, tuned: Tuned) -> None:
+    trials = tuned.search.trials or (tuned.search.best,)
+    micros = [trial.seconds * 1e6 for trial in trials]
+    axes.set_title(str(tuned), fontsize=7)
+    axes.set_ylabel("us")
+    axes.plot(micros, "o", color="gray", markersize=4)
+    axes.step(range(len(micros)), list(accumulate(micros, min)), where="post", color="black")
+    impossible = [k for k, time in enumerate(micros) if time == inf]
+    axes.plot(impossible, [max((t for t in micros if t < inf), default=1.0)] * len(impossible), "rx", clip_on=False)
+    labels = [tuned.space.describe(trial.config).replace(" ", "\n") for trial in trials]
+    axes.set_xticks(range(len(labels)), labels, fontsize=5, rotation=90 if len(labels) > 12 else 0)
 
 
 def nbytes_text(nbytes: int) -> str:

@@ -37,6 +37,7 @@ from numstax.trace.tracer import trace
 
 if TYPE_CHECKING:
     from numstax.cuda_emit import emit as cuda_emit
+    from numstax.runtime.tune import Tuned
     from numstax.tiles import cuda as cuda_tiles
 else:
     # what only code for GPUs needs
@@ -50,7 +51,7 @@ class Region:
     """All that is known of one graph on its way to code; passes fill the fields in order.
 
     `machine` : what the code is for; None is this CPU.
-    `times` : (name of the pass, seconds).
+    `tuned` : what was searched for tilings.  `times` : (name of the pass, seconds).
     """
 
     graph: Graph
@@ -58,6 +59,7 @@ class Region:
     schedule: Schedule | None = None
     emitted: tuple[EmittedUnit, ...] = ()
     plan: Plan | None = None
+    tuned: tuple[Tuned, ...] = ()
     times: tuple[tuple[str, float], ...] = ()
 
 
@@ -80,9 +82,14 @@ PASSES = (
     Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r), r.machine)),
     Pass("split", "schedule", lambda r, knobs: split(_schedule(r), r.machine)),
     Pass("tile", "schedule", lambda r, knobs: _tile(_schedule(r), r.machine)),
-    Pass("emit", "emitted", lambda r, knobs: _emit(_schedule(r), r.machine, knobs)),
+    Pass("emit", "emitted", lambda r, knobs: emitted(_schedule(r), r.machine, knobs)),
     Pass("plan", "plan", lambda r, knobs: plan(r.graph, _schedule(r), r.emitted)),
 )
+
+
+def _with_tuning(tune: Callable[[Schedule], Schedule]) -> tuple[Pass, ...]:
+    after = [step.name for step in PASSES].index("tile") + 1
+    return (*PASSES[:after], Pass("tune", "schedule", lambda r, knobs: tune(_schedule(r))), *PASSES[after:])
 
 
 def _schedule(region: Region) -> Schedule:
@@ -94,15 +101,18 @@ def _tile(schedule: Schedule, machine: Machine | None) -> Schedule:
     return cuda_tiles.tile(schedule, machine) if isinstance(machine, Gpu) else tile(schedule)
 
 
-def _emit(schedule: Schedule, machine: Machine | None, knobs: Knobs) -> tuple[EmittedUnit, ...]:
+def emitted(schedule: Schedule, machine: Machine | None, knobs: Knobs) -> tuple[EmittedUnit, ...]:
+    """A tiled schedule as programs for the machine."""
     return cuda_emit.emit(schedule, machine) if isinstance(machine, Gpu) else emit(schedule, knobs.parallel_threshold)
 
 
-def compile_graph(graph: Graph, knobs: Knobs, machine: Machine | None = None) -> Region:
-    """Run all passes, for the machine or (None) for this CPU.  Raises VerifyError when a pass made something
-    inconsistent and checks are on."""
+def compile_graph(
+    graph: Graph, knobs: Knobs, machine: Machine | None = None, tune: Callable[[Schedule], Schedule] | None = None
+) -> Region:
+    """Run all passes, for the machine or (None) for this CPU; `tune` is one more, after the formulas for tilings.
+    Raises VerifyError when a pass made something inconsistent and checks are on."""
     region = Region(graph, machine)
-    for step in PASSES:
+    for step in PASSES if tune is None else _with_tuning(tune):
         start = time.perf_counter()
         made = step.run(region, knobs)
         seconds = time.perf_counter() - start
@@ -120,9 +130,10 @@ def build(
     kwargs: Mapping[str, Any] | None = None,
     knobs: Knobs | None = None,
     machine: Machine | None = None,
+    tune: Callable[[Schedule], Schedule] | None = None,
 ) -> Region:
     """Trace `function` for these arguments and run all passes: everything before machine code."""
-    return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs(), machine)
+    return compile_graph(trace(function, args, kwargs or {}).graph, knobs or Knobs(), machine, tune)
 
 
 def _verify(made: Value) -> None:

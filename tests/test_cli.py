@@ -53,6 +53,20 @@ def test_inspect_shows_source(capsys: pytest.CaptureFixture[str], program: Path)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is optional")
+def test_tune_measures_and_draws(
+    capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time, the answer is known."""
+    picture = tmp_path / "search.png"
+    monkeypatch.setenv("NUMSTAX_CACHE_DIR", str(tmp_path))
+    arguments = ("tune", f"{program}:scaled_sum", "float32[64,48]", "float32[48]", "--method", "default")
+    assert "3 of 4 measured" in run(capsys, *arguments)
+    assert "known from before" in run(capsys, *arguments, "--plot", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "no kernel" in run(capsys, "tune", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
+    assert "--method" in refused(capsys, *arguments, "--method", "guess")
+
+
 def test_explain_draws(capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path) -> None:
     picture = tmp_path / "fused.png"
     run(capsys, "explain", f"{program}:scaled_sum", "float32[64,128]", "float32[128]", "--plot", str(picture))

@@ -117,8 +117,8 @@ class DiskCache(Generic[Code]):
         facts["sha256"] = hashlib.sha256(compiled.code).hexdigest()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path.with_suffix(".py"), program.text.encode())
-            _replace(path, json.dumps(facts).encode() + b"\n" + compiled.code)
+            replace_file(path.with_suffix(".py"), program.text.encode())
+            replace_file(path, json.dumps(facts).encode() + b"\n" + compiled.code)
         except OSError as error:
             self._warn(error)
 
@@ -158,7 +158,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file that other processes see whole or not at all."""
     temporary = path.with_name(f"{path.stem}{path.suffix}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:

@@ -1,6 +1,6 @@
-"""Several programs for a GPU compiled at once, each in a process of its own but for those of this one.
+"""Several programs compiled at once, each in a process of its own but for those of this one.
 
-Programs enter; their cubins leave, in order.  The compiler holds Python's lock, so threads would not help.  A helper
+Programs enter; their code leaves, in order.  The compiler holds Python's lock, so threads would not help.  A helper
 process has to import the compiler first: it is worth starting for every program beyond the first few.
 """
 
@@ -10,12 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numstax.errors import CompileError
 from numstax.later import Later
 from numstax.program import Instruction, Program
-from numstax.runtime.cubin import Cubin
 
 if TYPE_CHECKING:
     import pickle
@@ -24,18 +23,18 @@ else:
     pickle, subprocess = Later("pickle"), Later("subprocess")
 
 ALONE = 8
-"""Programs that this process compiles sooner than a helper would have started."""
+"""Programs for a GPU that this process compiles sooner than a helper would have started."""
 
 
-def compile_together(programs: Sequence[Program]) -> list[Cubin]:
-    """Raises CompileError."""
-    others = programs[ALONE:]
+def compile_together(programs: Sequence[Program], alone: int = ALONE) -> list[Any]:
+    """The code of each: a Cubin, or for the CPU ObjectCode.  Raises CompileError."""
+    others = programs[alone:]
     helpers = min(len(others), (os.cpu_count() or 1) - 1)
     if not helpers:
         return compile_here(programs)
     running = [_start(others[k::helpers]) for k in range(helpers)]
     try:
-        here = compile_here(programs[:ALONE])
+        here = compile_here(programs[:alone])
         there = list(map(_finish, running))
     finally:
         for process in running:
@@ -46,11 +45,15 @@ def compile_together(programs: Sequence[Program]) -> list[Cubin]:
     return here + [there[k % helpers][k // helpers] for k in range(len(others))]
 
 
-def compile_here(programs: Sequence[Program]) -> list[Cubin]:
-    # importing the compiler takes 0.6 s: only when something compiles
-    from numstax.runtime.compile_cuda import compile_program
+def compile_here(programs: Sequence[Program]) -> list[Any]:
+    # importing a compiler takes up to 0.6 s: only when something compiles
+    if all(program.target == "cpu" for program in programs):
+        from numstax.runtime import compile_cpu
 
-    return list(map(compile_program, programs))
+        return list(map(compile_cpu.compile_program, programs))
+    from numstax.runtime import compile_cuda
+
+    return list(map(compile_cuda.compile_program, programs))
 
 
 def _start(programs: Sequence[Program]) -> subprocess.Popen[bytes]:
@@ -71,11 +74,11 @@ def _without_models(program: Program) -> Program:
     return replace(program, intrinsics=tuple(rows))
 
 
-def _finish(process: subprocess.Popen[bytes]) -> list[Cubin]:
+def _finish(process: subprocess.Popen[bytes]) -> list[Any]:
     assert process.stdout is not None
     answer = process.stdout.read()
     if process.wait():
-        raise CompileError("a process that compiles for the GPU ended early", remedy="it printed the reason")
+        raise CompileError("a process that compiles programs ended early", remedy="it printed the reason")
     result = pickle.loads(answer)
     if isinstance(result, Exception):
         raise result
@@ -85,7 +88,7 @@ def _finish(process: subprocess.Popen[bytes]) -> list[Cubin]:
 def serve() -> None:
     """Read programs, write their cubins or the error."""
     programs = pickle.load(sys.stdin.buffer)
-    result: list[Cubin] | Exception
+    result: list[Any] | Exception
     try:
         result = compile_here(programs)
     except CompileError as error:

@@ -209,16 +209,18 @@ class Device:
         if program.shared != "0":
             most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._ask(api.cuFuncSetAttribute(function, most, self.gpu.shared_block - cubin.shared))
-        return Loaded(program, _launch(api, function, program), function)
+        return Loaded(program, _launch(api, function, program), function, cubin.stack)
 
 
 @record(eq=False, weakref_slot=True)
 class Loaded:
-    """A program on a device.  `run` launches it; `function` is the driver's handle, None where there is no driver."""
+    """A program on a device.  `run` launches it; `function` is the driver's handle, None where there is no driver;
+    `stack` as of its `Cubin`."""
 
     program: Program
     run: Launch
     function: Any = None
+    stack: int = 0
 
 
 def _launch(api: Any, function: Any, program: Program) -> Launch:

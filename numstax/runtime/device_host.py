@@ -69,17 +69,21 @@ class DeviceHost:
     # --- programs -------------------------------------------------------------------------------------
 
     def programs(self, programs: Sequence[Program]) -> dict[str, Loaded]:
-        """Loaded programs by name.  Those that neither this process nor the disk has are compiled, several at once.
+        """Loaded programs by name.  Raises CompileError."""
+        return {p.name: loaded for p, loaded in zip(programs, self.loaded(programs), strict=True)}
+
+    def loaded(self, programs: Sequence[Program]) -> list[Loaded]:
+        """Loaded programs.  Those that neither this process nor the disk has are compiled, several at once.
         Raises CompileError."""
         with self._lock:
-            keys = {p.name: self.cache.key(p) for p in programs}
-            found = {name: loaded for name, key in keys.items() if (loaded := self._loaded.get(key)) is not None}
+            keys = [self.cache.key(p) for p in programs]
+            found = {key: loaded for key in keys if (loaded := self._loaded.get(key)) is not None}
             self.counts.loaded += len(found)
-            missing = [p for p in programs if p.name not in found]
-            for loaded in self.device.load(missing, self.cache, self.counts):
-                name = loaded.program.name
-                found[name] = self._loaded[keys[name]] = loaded
-            return found
+            missing = {key: p for key, p in zip(keys, programs, strict=True) if key not in found}
+            made = self.device.load(list(missing.values()), self.cache, self.counts)
+            for key, loaded in zip(missing, made, strict=True):
+                found[key] = self._loaded[key] = loaded
+            return [found[key] for key in keys]
 
     # --- memory ---------------------------------------------------------------------------------------
 

@@ -16,11 +16,15 @@ from numstax.hardware import host as this_machine
 from numstax.knobs import Knobs
 from numstax.program import Plan, Program
 from numstax.runtime.cache import DiskCache
+from numstax.runtime.compile_together import compile_together
 from numstax.runtime.dispatch import load_dispatch
 from numstax.runtime.load import RETURN_SLOTS, Entry, ObjectCode, address_in, load
 from numstax.runtime.memory import Pool
 from numstax.runtime.threads import Workers, scratch_address
 from numstax.runtime.wrapper_cpu import CpuStyle
+
+HELPER_STARTS = 24
+"""Programs that this process compiles before a helper would have started."""
 
 
 @dataclass(slots=True)
@@ -78,6 +82,21 @@ class Host:
             else:
                 self.counts.loaded += 1
             return entry
+
+    def prepare(self, programs: Sequence[Program]) -> list[Entry]:
+        """The callables of programs that call no others, to be held as long as they are needed; those that have to be
+        compiled are compiled together.  Raises CompileError."""
+        with self._lock:
+            keys = {program: self.cache.key(program) for program in programs}
+            codes = {key: self.cache.read(program, key) for program, key in keys.items()}
+            missing = {key: program for program, key in keys.items() if codes[key] is None}
+            self.counts.compiled += len(missing)
+            for (key, program), code in zip(
+                missing.items(), compile_together(list(missing.values()), HELPER_STARTS), strict=True
+            ):
+                self.cache.write(program, key, code)
+                codes[key] = code
+        return [self.adopt(program, code) for program in programs if (code := codes[keys[program]]) is not None]
 
     def object_code(self, program: Program) -> ObjectCode:
         """The code of a program, to be kept somewhere.  Raises CompileError."""
