@@ -34,7 +34,7 @@ from numstax.runtime.host import Host
 from numstax.runtime.load import ObjectCode
 from numstax.tuning import CpuBench, GpuBench, Tuner
 
-BENCHES = ("fused", "gpu", "op", "overhead", "compile_time", "plot")
+BENCHES = ("fused", "gemm", "gpu", "op", "overhead", "compile_time", "plot")
 _PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-bindings")
 _ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from numstax.cuda_emit import instructions_matrix
 from numstax.cuda_emit import lane_models as models
 from numstax.program import Instruction
 
@@ -127,4 +128,4 @@ _ROWS = {i.name: i for make in _MAKERS for i in make()}
 
 def find(name: str) -> Instruction | None:
     """The instruction called `name`; None when there is none."""
-    return _ROWS.get(name)
+    return _ROWS.get(name) or instructions_matrix.find(name)

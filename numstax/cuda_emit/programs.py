@@ -11,6 +11,7 @@ from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
 from numstax.cuda_emit.divisible import divisible, narrowed
 from numstax.cuda_emit.gemm_simt import print_simt
+from numstax.cuda_emit.gemm_wgmma import print_wgmma
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
@@ -22,7 +23,7 @@ from numstax.ir.index import Index
 from numstax.ir.loops import Kernel, Tiling
 from numstax.program import Emitted, Program
 
-_PRODUCTS = {"fma": print_simt}
+_PRODUCTS = {"fma": print_simt, "wgmma": print_wgmma}
 _PRINTERS = {
     "pointwise": print_points,
     "scatter": print_points,
@@ -69,7 +70,9 @@ def _print(text: DeviceText, kernel: Kernel, gpu: Gpu) -> tuple[int, tuple[str, 
     assert usual is not None
     wide = divisible(kernel, gpu) if usual.matrix is None else None
     if wide is None:
-        return usual.threads, tuple(map(text.formula, _form(usual)(KernelText(text, kernel))))
+        grid = tuple(map(text.formula, _form(usual)(KernelText(text, kernel))))
+        most = usual.matrix.resident if usual.matrix is not None else 0
+        return usual.threads, tuple(_at_most(most, n) for n in grid) if most else grid
     tiling = wide.kernel.tiling
     assert tiling is not None
     condition = " & ".join(f"({text.size(symbol)} % {wide.multiple} == 0)" for symbol in wide.symbols)
@@ -80,6 +83,10 @@ def _print(text: DeviceText, kernel: Kernel, gpu: Gpu) -> tuple[int, tuple[str, 
         many = map(text.formula, _form(tiling)(KernelText(text, narrow)))
     pairs = zip(few, many, strict=True)
     return tiling.threads, tuple(a if a == b else f"({a} if {condition} else {b})" for a, b in pairs)
+
+
+def _at_most(most: int, blocks: str) -> str:
+    return str(min(most, int(blocks))) if blocks.isdigit() else f"min({most}, {blocks})"
 
 
 def _form(tiling: Tiling) -> Callable[[KernelText], tuple[Index, ...]]:

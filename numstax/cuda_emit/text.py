@@ -13,6 +13,8 @@ import numpy as np
 from numstax import dtypes
 from numstax.emit.text import Text
 from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, as_index, bounds
+from numstax.ir.loops import Buffer
+from numstax.program import Param, TensorMap
 
 _ALIGNMENT = 16
 _NARROW = (1 << 32) - 1
@@ -31,6 +33,13 @@ class DeviceText(Text):
         name = self.constant(prefix, f"shared_{dtypes.name(dtype)}(int32({self.index(self.shared)}))")
         nbytes = as_index(count) * dtype.itemsize
         self.shared = self.shared + (nbytes + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
+        return name
+
+    def tensor(self, buffer: Buffer, described: TensorMap) -> str:
+        """The parameter for a buffer that is copied in boxes."""
+        name = self.fresh("map")
+        self.params[name] = Param(name, "tensor_map", buffer.dtype, described)
+        self.args[name] = buffer.name
         return name
 
     def formula(self, index: Index) -> str:

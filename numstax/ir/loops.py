@@ -186,7 +186,8 @@ class MatrixTiling:
     family : the instructions, 'fma', 'mma' or 'wgmma'; operand : what they multiply, as `dtypes.name`, or 'tf32'.
     block : rows, columns and depth of the tile that a block works on at a time; warp : of a warp, or of a warpgroup
     ('wgmma').  stages : tiles of the factors in shared memory.
-    group : rows of tiles that are numbered together (Proposition 9.4).
+    group : rows of tiles that are numbered together (Proposition 9.4).  resident : so many blocks compute one tile
+    after another; 0: there is a block for each tile.  producers : warps that only load.
     """
 
     family: str
@@ -195,6 +196,8 @@ class MatrixTiling:
     warp: tuple[int, int]
     stages: int
     group: int = 8
+    resident: int = 0
+    producers: int = 0
 
     @property
     def warps(self) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def tiling(kernel: Kernel, gpu: Gpu) -> Tiling:
     """The tiling of one kernel."""
     product = product_of(kernel)
     if product is not None:
-        return tile_product(product, gpu)
+        return tile_product(kernel, product, gpu)
     if not any(loop.inner for loop in kernel.loops):
         return tile_points(kernel, gpu)
     return tile_columns(kernel, gpu) or tile_rows(kernel, gpu)

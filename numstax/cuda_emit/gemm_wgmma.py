@@ -1,0 +1,191 @@
+"""Products of matrices on Hopper: asynchronous copies by the tensor memory accelerator, and warpgroup instructions.
+
+One warpgroup of a block only loads: it keeps a ring of stages in shared memory full, each with a slice of 128 bytes of
+k of both factors.  The others multiply: each has 64 rows of the tile, whose sums stay in registers until the epilogue.
+Barriers in shared memory count the bytes that arrive in a stage, and the warps that are done with it.  Blocks stay for
+several tiles, so that the loads for the next one go on during an epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from numstax import dtypes
+from numstax.cuda_emit.product import Fragment, Tiles, begin
+from numstax.cuda_emit.text import DeviceText
+from numstax.emit.nest import KernelText
+from numstax.ir.contraction import Operand, operand_of
+from numstax.ir.index import Index, Var, as_index
+from numstax.program import TensorMap
+from numstax.records import record
+
+WARP, GROUP = 32, 128
+SPAN = 128
+"""Bytes of a row of a box: what is swizzled."""
+BARRIER = 8
+FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}
+"""Registers of a thread that loads, and of one that multiplies, by warpgroups that do; one alone has enough."""
+
+
+def print_wgmma(kernel: KernelText) -> tuple[Index, ...]:
+    """Print a product in warpgroup instructions; the number of tiles."""
+    return _Wgmma(kernel).run()
+
+
+@record
+class _Side:
+    """A factor in shared memory: `size` rows (columns) of a tile from byte `start` of a stage on, in `boxes`."""
+
+    operand: Operand
+    map: str
+    size: int
+    start: int
+    boxes: int
+    nbytes: int
+
+    @property
+    def mode(self) -> str:
+        return "k" if self.operand.along_k else "m"
+
+
+class _Wgmma:
+    def __init__(self, kernel: KernelText) -> None:
+        self.kernel, self.parts, self.matrix = begin(kernel)
+        assert isinstance(self.kernel.text, DeviceText)
+        self.tiles, self.text = Tiles(self.kernel, self.parts, self.matrix), self.kernel.text
+        product, (rows, columns, _) = self.parts.product, self.matrix.block
+        self.left = self._side(product.effect.value, product.rows, rows, 0)
+        self.right = self._side(product.effect.other, product.columns, columns, self.left.nbytes)
+        self.stage = self.left.nbytes + self.right.nbytes
+        self.teams = self.matrix.warps[0]
+        self.barriers = self.matrix.stages * self.stage
+        self.text.shared = as_index(self.barriers + 2 * BARRIER * self.matrix.stages)
+        depth = self.matrix.block[2]
+        self.steps = self.kernel.index((self.tiles.depth + (depth - 1)) // depth)
+
+    def _side(self, entry: int, own: tuple[Var, ...], size: int, start: int) -> _Side:
+        found = operand_of(self.kernel.kernel, self.parts.product, entry, own)
+        assert isinstance(found, Operand), found
+        itemsize, formula = found.buffer.dtype.itemsize, self.text.formula
+        unit = SPAN // itemsize
+        other = size if found.along_k else self.matrix.block[2]
+        described = TensorMap(
+            self.matrix.operand,
+            tuple(formula(v.extent) for v in (found.inner, found.outer, *(v for v, _ in found.batch))),
+            tuple(formula(s) for s in (found.stride, *(s for _, s in found.batch))),
+            (unit, other, *[1] * len(found.batch)),
+            SPAN,
+            formula(found.offset),
+        )
+        boxes = 1 if found.along_k else -(-size // unit)
+        return _Side(found, self.text.tensor(found.buffer, described), size, start, boxes, boxes * other * SPAN)
+
+    def run(self) -> tuple[Index, ...]:
+        text, stages = self.text, self.matrix.stages
+        thread = text.assign("t", "int64(thread_x())")
+        group = text.assign("w", f"uniform_i32(thread_x() // {GROUP})")
+        base = text.assign("s", "shared_address()")
+        self.full = text.assign("f", f"{base} + {self.barriers}")
+        self.empty = text.assign("f", f"{self.full} + {BARRIER * stages}")
+        self.base = base
+        with text.block(f"if {thread} == 0"):
+            text.line(f"tensor_prefetch({self.left.map})")
+            text.line(f"tensor_prefetch({self.right.map})")
+            with text.block(f"for k in range({stages})"):
+                text.line(f"mbarrier_init({self.full} + k*{BARRIER}, 1)")
+                text.line(f"mbarrier_init({self.empty} + k*{BARRIER}, {self.teams * GROUP // WARP})")
+            text.line("mbarrier_fence()")
+        text.line("barrier()")
+        with text.block(f"if {group} == 0"):
+            if self.teams in FEW:
+                text.line(f"registers_less_{FEW[self.teams]}()")
+            with text.block(f"if {thread} == 0"):
+                self._load()
+        with text.block("else"):
+            if self.teams in MANY:
+                text.line(f"registers_more_{MANY[self.teams]}()")
+            self._multiply(thread, text.assign("w", f"int64({group}) - 1"))
+        return (self.tiles.count,)
+
+    @contextmanager
+    def _each_tile(self, parity: int) -> Iterator[tuple[str, str]]:
+        """Inside of the loop over the tiles of a block: the first row and column.  `slot` is the current stage, and
+        `phase` the parity of the barriers that are waited for."""
+        text, count = self.text, self.kernel.index(self.tiles.count)
+        text.line("slot = 0")
+        text.line(f"phase = {parity}")
+        text.line("p = int64(block_x())")
+        with text.block(f"while p < {count}"):
+            yield self.tiles.locate("p")
+            text.line("p += int64(grid_x())")
+
+    def _advance(self) -> None:
+        self.text.line("slot += 1")
+        with self.text.block(f"if slot == {self.matrix.stages}"):
+            self.text.line("slot = 0")
+            self.text.line("phase = phase ^ 1")
+
+    # --- loading --------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        text = self.text
+        with self._each_tile(1) as (row, column), text.block(f"for k in range({self.steps})"):
+            text.line(f"mbarrier_wait({self.empty} + slot*{BARRIER}, phase)")
+            text.line(f"full = {self.full} + slot*{BARRIER}")
+            text.line(f"mbarrier_expect(full, {self.stage})")
+            text.line(f"at = {self.base} + slot*{self.stage}")
+            self._copy(self.left, row)
+            self._copy(self.right, column)
+            self._advance()
+
+    def _copy(self, side: _Side, first: str) -> None:
+        found, depth = side.operand, f"k*{self.matrix.block[2]}"
+        unit = SPAN // found.buffer.dtype.itemsize
+        for box in range(side.boxes):
+            place = (depth, first) if found.along_k else (f"{first} + {box * unit}", depth)
+            at = [*place, *(self.kernel.names[v] for v, _ in found.batch)]
+            to = side.start + box * (side.nbytes // side.boxes)
+            self.text.line(f"tensor_load_{len(at)}d(at + {to}, {side.map}, {', '.join(at)}, full)")
+
+    # --- multiplying ----------------------------------------------------------------------------------
+
+    def _multiply(self, thread: str, team: str) -> None:
+        text, columns = self.text, self.matrix.block[1]
+        name = f"{self.matrix.operand}_n{columns}_{self.left.mode}{self.right.mode}"
+        element = dtypes.name(dtypes.accumulator(self.parts.product.effect.dtype))
+        count = columns // 2
+        with self._each_tile(0) as (row, column):
+            text.line(f"acc = wgmma_first_{name}({self._slot(team)})")
+            text.line("last = slot")
+            self._advance()
+            with text.block(f"for k in range(1, {self.steps})"):
+                text.line(f"acc = wgmma_{name}(acc, {self._slot(team)})")
+                text.line("wgmma_wait_1()")
+                self._release(thread)
+                text.line("last = slot")
+                self._advance()
+            text.line(f"acc = wgmma_settle_{element}x{count}(acc)")
+            self._release(thread)
+            held = text.assign("acc", f"registers_{element}({count})")
+            text.line(f"spread_{element}x{count}({held}, acc)")
+            warp, lane = f"{thread} % {GROUP} // {WARP}", f"{thread} % {WARP}"
+            i = text.assign("i", f"{team}*64 + {warp}*16 + {lane} // 4")
+            j = text.assign("j", f"{lane} % 4*2")
+            rows, along = (lambda number: f"{i} + {number} % 2*8"), (lambda number: f"{j} + {number} // 2*8")
+            self.tiles.epilogue(Fragment(held, count // 2, 2, rows, along), row, column)
+
+    def _slot(self, team: str) -> str:
+        """Wait for the current stage; descriptors of both factors in it."""
+        text = self.text
+        text.line(f"mbarrier_wait({self.full} + slot*{BARRIER}, phase)")
+        text.line(f"at = {self.base} + slot*{self.stage}")
+        return ", ".join(
+            f"descriptor(at + {side.start}{own}, {16 if side.operand.along_k else side.nbytes // side.boxes}, 1024)"
+            for side, own in ((self.left, f" + {team}*{64 * SPAN}"), (self.right, ""))
+        )
+
+    def _release(self, thread: str) -> None:
+        """This warp is done with the stage before the current one."""
+        with self.text.block(f"if {thread} % {WARP} == 0"):
+            self.text.line(f"mbarrier_arrive({self.empty} + last*{BARRIER})")

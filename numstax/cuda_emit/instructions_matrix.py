@@ -1,0 +1,143 @@
+"""Instructions that multiply matrices and that copy their tiles to shared memory, as data.
+
+`find` gives the Instruction of a name, most of which say what it works on: ``wgmma_bf16_n256_km`` multiplies a stage of
+128 bytes of k, where the first factor lies along k and the second along its columns (m).  Addresses of shared memory
+are uint32.  PTX names and layouts are those of the PTX ISA manual, "Asynchronous warpgroup-level matrix instructions",
+"Data movement and conversion instructions" and "Parallel synchronization: mbarrier".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
+
+from numstax.cuda_emit import lane_matrix as models
+from numstax.program import Instruction
+
+STEPS = 4
+"""Matrix instructions in a stage of 128 bytes of k."""
+_KINDS = {"bf16": "bf16", "f16": "f16", "tf32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "u8": "u8"}
+_DEPTH = {"bf16": 16, "f16": 16, "tf32": 8}
+"""k of one instruction; 32 for elements of 8 bits."""
+_ADVANCE = {"k": 32 >> 4, "m": 2048 >> 4}
+"""From one instruction to the next, in units of 16 bytes, as descriptors count."""
+_LANES = "0xffffffff"
+
+
+def _effect(name: str, text: str, operands: tuple[str, ...] = (), **more: object) -> Instruction:
+    return Instruction(name, text, (), operands, effect=True, together=True, **more)  # type: ignore[arg-type]
+
+
+def _mbarriers() -> list[Instruction]:
+    wait = (
+        "{ .reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; @done bra DONE; bra AGAIN; "
+        "DONE: }"
+    )
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [$0];"
+    expect = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+    address = ("u32",)
+    return [
+        Instruction(
+            "uniform_i32", f"shfl.sync.idx.b32 $0, $1, 0, 0x1f, {_LANES};", ("i32",), ("i32",), together=True,
+            model=models.uniform,
+        ),
+        _effect(
+            "mbarrier_init", "mbarrier.init.shared::cta.b64 [$0], $1;", ("u32", "i32"), model=models.mbarrier_init
+        ),
+        _effect("mbarrier_fence", "fence.mbarrier_init.release.cluster;", model=models.mbarrier_fence),
+        _effect("mbarrier_arrive", arrive, address, model=models.mbarrier_arrive),
+        _effect("mbarrier_expect", expect, ("u32", "i32"), model=models.mbarrier_expect),
+        _effect("mbarrier_wait", wait, ("u32", "i32"), waits=True, model=models.mbarrier_wait),
+        _effect("async_fence", "fence.proxy.async.shared::cta;", model=models.async_fence),
+        _effect("tensor_prefetch", "prefetch.tensormap [$0];", ("tensor",), model=models.nothing),
+        Instruction(
+            "descriptor",
+            "{ .reg .b32 lo, hi; shr.u32 lo, $1, 4; and.b32 lo, lo, 0x3fff; shl.b32 hi, $2, 12; or.b32 lo, lo, hi; "
+            "shr.u32 hi, $3, 4; or.b32 hi, hi, 0x40000000; mov.b64 $0, {lo, hi}; }",
+            ("i64",), ("u32", "i32", "i32"), model=models.descriptor,
+        ),
+    ]  # fmt: skip
+
+
+_ROWS = {i.name: i for i in _mbarriers()}
+
+# --- families -------------------------------------------------------------------------------------
+
+
+def _named_barrier(name: str, number: str, threads: str) -> Instruction:
+    model = models.named_barrier(int(number), int(threads))
+    return _effect(name, f"bar.sync {number}, {threads};", waits=True, model=model)
+
+
+def _registers(name: str, direction: str, count: str) -> Instruction:
+    """Registers of a thread, given to or taken from the others of the block."""
+    mode = {"less": "dec", "more": "inc"}[direction]
+    return _effect(name, f"setmaxnreg.{mode}.sync.aligned.u32 {count};", model=models.nothing)
+
+
+def _tensor_load(name: str, rank: str) -> Instruction:
+    """A box of a tensor map, innermost coordinate first, to shared memory; a barrier counts its bytes."""
+    n = int(rank)
+    at = ", ".join(f"${2 + k}" for k in range(n))
+    mode = "shared::cluster.global.mbarrier::complete_tx::bytes"
+    text = f"cp.async.bulk.tensor.{n}d.{mode} [$0], [$1, {{{at}}}], [${n + 2}];"
+    return _effect(name, text, ("u32", "tensor", *["i32"] * n, "u32"), model=models.tensor_load)
+
+
+def _wgmma_wait(name: str, count: str) -> Instruction:
+    return _effect(name, f"wgmma.wait_group.sync.aligned {count};", model=models.wgmma_wait(int(count)))
+
+
+def _wgmma_settle(name: str, tile: str) -> Instruction:
+    """Wait for all products; what they gave is used after this only."""
+    text = "wgmma.wait_group.sync.aligned 0;"
+    return Instruction(name, text, (tile,), (tile,), effect=True, together=True, tied=1, model=models.wgmma_settle)
+
+
+def _wgmma(name: str, first: str | None, kind: str, columns: str, left: str, right: str) -> Instruction:
+    """The products of one stage, added to the accumulators, or put there (`first`)."""
+    n = int(columns)
+    registers, element = n // 2, "i32" if kind in ("i8", "u8") else "f32"
+    given = 1 if first else 2
+    tile = "{" + ", ".join(f"${k}" for k in range(registers)) + "}"
+    a, b = (f"${registers * given + k}" for k in range(2))
+    accumulator, depth, ptx = {"f32": "f32", "i32": "s32"}[element], _DEPTH.get(kind, 32), _KINDS[kind]
+    flags = "" if element == "i32" else ", 1, 1"
+    if depth == 16:
+        flags += f", {int(left == 'm')}, {int(right == 'm')}"
+    lines = ["{ .reg .pred p; .reg .b64 a, b;", f"setp.ne.b32 p, {int(first is None)}, 0;"]
+    lines += ["wgmma.fence.sync.aligned;"]
+    for step in range(STEPS):
+        lines += [f"add.s64 a, {a}, {step * _ADVANCE[left]};", f"add.s64 b, {b}, {step * _ADVANCE[right]};"]
+        if step == 1:
+            lines.append("setp.ne.b32 p, 1, 0;")
+        lines.append(f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{accumulator}.{ptx}.{ptx} {tile}, a, b, p{flags};")
+    lines.append("wgmma.commit_group.sync.aligned; }")
+    held = f"{element}x{registers}"
+    operands = ("i64", "i64") if first else (held, "i64", "i64")
+    model = models.wgmma(_MODELS.get(kind, kind), n, left, right, first=first is not None, steps=STEPS)
+    return Instruction(name, " ".join(lines), (held,), operands, True, True, tied=0 if first else 1, model=model)
+
+
+_MODELS = {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}
+_FAMILIES: dict[str, Callable[..., Instruction]] = {
+    r"barrier_(\d+)_(\d+)": _named_barrier,
+    r"registers_(less|more)_(\d+)": _registers,
+    r"tensor_load_(\d)d": _tensor_load,
+    r"wgmma_wait_(\d)": _wgmma_wait,
+    r"wgmma_settle_([fi]32x\d+)": _wgmma_settle,
+    r"wgmma_(first_)?([a-z]+\d\w*?)_n(\d+)_([km])([km])": _wgmma,
+}
+
+
+@cache
+def find(name: str) -> Instruction | None:
+    """The instruction called `name`; None when there is none."""
+    if name in _ROWS:
+        return _ROWS[name]
+    for pattern, make in _FAMILIES.items():
+        found = re.fullmatch(pattern, name)
+        if found is not None:
+            return partial(make, name)(*found.groups())
+    return None
