@@ -26,7 +26,7 @@ _LANES = "0xffffffff"
 
 
 def _effect(name: str, text: str, operands: tuple[str, ...] = (), **more: object) -> Instruction:
-    return Instruction(name, text, (), operands, effect=True, together=True, **more)  # type: ignore[arg-type]
+    return Instruction(name, text, (), operands, effect=True, **more)  # type: ignore[arg-type]
 
 
 def _mbarriers() -> list[Instruction]:
@@ -67,13 +67,13 @@ _ROWS = {i.name: i for i in _mbarriers()}
 
 def _named_barrier(name: str, number: str, threads: str) -> Instruction:
     model = models.named_barrier(int(number), int(threads))
-    return _effect(name, f"bar.sync {number}, {threads};", waits=True, model=model)
+    return _effect(name, f"bar.sync {number}, {threads};", together=True, waits=True, model=model)
 
 
 def _registers(name: str, direction: str, count: str) -> Instruction:
     """Registers of a thread, given to or taken from the others of the block."""
     mode = {"less": "dec", "more": "inc"}[direction]
-    return _effect(name, f"setmaxnreg.{mode}.sync.aligned.u32 {count};", model=models.nothing)
+    return _effect(name, f"setmaxnreg.{mode}.sync.aligned.u32 {count};", together=True, model=models.nothing)
 
 
 def _tensor_load(name: str, rank: str) -> Instruction:
@@ -86,7 +86,7 @@ def _tensor_load(name: str, rank: str) -> Instruction:
 
 
 def _wgmma_wait(name: str, count: str) -> Instruction:
-    return _effect(name, f"wgmma.wait_group.sync.aligned {count};", model=models.wgmma_wait(int(count)))
+    return _effect(name, f"wgmma.wait_group.sync.aligned {count};", together=True, model=models.wgmma_wait(int(count)))
 
 
 def _wgmma_settle(name: str, tile: str) -> Instruction:
