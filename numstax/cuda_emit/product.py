@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+import numpy as np
+
 from numstax import dtypes
 from numstax.cuda_emit.accesses import Chunk, Staged, early_loads
 from numstax.cuda_emit.passes import Pass, Span, stores_only
@@ -40,23 +42,26 @@ class Parts:
     buffers: tuple[Buffer, ...]
 
 
-def parts_of(kernel: Kernel) -> Parts:
-    """Take apart a kernel that begins with a product."""
+def parts_of(kernel: Kernel, factor: np.dtype | None = None) -> Parts:
+    """Take apart a kernel that begins with a product, whose factors are stored as `factor` (None: as they are added
+    up)."""
     product = product_of(kernel)
     assert product is not None
     effect, body = product.effect, product.loop.body
     wide = dtypes.accumulator(effect.dtype)
+    factor = factor or wide
 
     def side(name: str, entry: int) -> Loop:
         recorder = Recorder(body)
-        value = recorder.cast(entry, wide, body[entry].origin)
+        value = recorder.cast(entry, factor, body[entry].origin)
         return Loop(product.along, *prune(recorder.body(), (Store(name, ZERO, value),)))
 
     rest = list(kernel.loops[1:])
     if kernel.buffer(effect.buffer).kind != "local":
         rest.insert(0, Loop((), (), ()))
     loops = tuple(_after(loop, kernel, product, k == 0) for k, loop in enumerate(rest))
-    buffers = tuple(Buffer(name, wide, (), (), "local") for name in (SUM, LEFT, RIGHT))
+    kinds = ((SUM, wide), (LEFT, factor), (RIGHT, factor))
+    buffers = tuple(Buffer(name, kind, (), (), "local") for name, kind in kinds)
     return Parts(product, side(LEFT, effect.value), side(RIGHT, effect.other), loops, (*kernel.buffers, *buffers))
 
 
@@ -204,9 +209,9 @@ class Fragments(Pass):
             text.line("unroll()")
 
 
-def begin(kernel: KernelText) -> tuple[KernelText, Parts, MatrixTiling]:
+def begin(kernel: KernelText, factor: np.dtype | None = None) -> tuple[KernelText, Parts, MatrixTiling]:
     """The kernel with the buffers of its parts."""
-    parts, tiling = parts_of(kernel.kernel), kernel.kernel.tiling
+    parts, tiling = parts_of(kernel.kernel, factor), kernel.kernel.tiling
     assert tiling is not None
     assert tiling.matrix is not None
     loops = (parts.left, parts.right, *parts.rest)
