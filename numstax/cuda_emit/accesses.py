@@ -249,7 +249,10 @@ class WideStores:
         return True
 
     def store(self, chunk: Chunk) -> None:
-        for key, effect in sorted(self.effects.items()):
+        self.store_some(self.effects, chunk)
+
+    def store_some(self, effects: Mapping[tuple[int, int], Store], chunk: Chunk) -> None:
+        for key, effect in sorted(effects.items()):
             buffer = self.kernel.buffer(effect.buffer)
             offset = self.kernel.text.index(effect.offset, chunk.names)
             first = f"{chunk.number}*{self.width} + " if chunk.flat else ""

@@ -43,10 +43,9 @@ class _Simt:
         thread = text.assign("t", "int64(thread_x())")
         row, column = self.tiles.locate(text.assign("p", "int64(block_x())"))
         product, tiles = self.parts.product, self.tiles
-        left = self._factor(Slice(LEFT, self.parts.left, product.rows, tiles.rows, rows, depth, row), thread)
-        right = self._factor(
-            Slice(RIGHT, self.parts.right, product.columns, tiles.columns, columns, depth, column), thread
-        )
+        down = Slice(LEFT, self.parts.left, product.rows, tiles.rows, rows, depth, row)
+        along = Slice(RIGHT, self.parts.right, product.columns, tiles.columns, columns, depth, column)
+        left, right = self._factor(down, thread), self._factor(along, thread)
         warp = text.assign("w", f"{thread} // {WARP}")
         across = self.matrix.warps[1]
         i = f"{warp} // {across}*{self.matrix.warp[0]} + {thread} % {WARP} // {ACROSS}*{self.group}"
@@ -72,9 +71,8 @@ class _Simt:
     def _factor(self, wanted: Slice, thread: str) -> _Factor:
         pitch = wanted.size + self.group
         shared = self.text.array("s", self.dtype, 2 * wanted.depth * pitch)
-        return _Factor(
-            self.text, Fetch(self.kernel, self.tiles, wanted, thread, self.threads), shared, self.name, pitch
-        )
+        fetch = Fetch(self.kernel, self.tiles, wanted, thread, self.threads)
+        return _Factor(self.text, fetch, shared, self.name, pitch)
 
     def _zeros(self) -> str:
         number = self.down * self.across
@@ -120,7 +118,8 @@ class _Simt:
 
 @record
 class _Factor:
-    """A factor: what a thread fetches of it, and two slices in shared memory, whose rows at one depth lie side by side."""
+    """A factor: what a thread fetches of it, and two slices in shared memory, where rows at one depth lie side by
+    side."""
 
     text: Text
     fetch: Fetch

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from numstax import dtypes
+from numstax.cuda_emit.outlets import Outlets
 from numstax.cuda_emit.product import Fragment, Tiles, begin
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
-from numstax.ir.contraction import Operand, operand_of
+from numstax.ir.contraction import Matrix, operand_of
 from numstax.ir.index import Index, Var, as_index
 from numstax.program import TensorMap
 from numstax.records import record
@@ -37,7 +38,8 @@ def print_wgmma(kernel: KernelText) -> tuple[Index, ...]:
 class _Side:
     """A factor in shared memory: `size` rows (columns) of a tile from byte `start` of a stage on, in `boxes`."""
 
-    operand: Operand
+    matrix: Matrix
+    along_k: bool
     map: str
     size: int
     start: int
@@ -46,7 +48,7 @@ class _Side:
 
     @property
     def mode(self) -> str:
-        return "k" if self.operand.along_k else "m"
+        return "k" if self.along_k else "m"
 
 
 class _Wgmma:
@@ -59,17 +61,21 @@ class _Wgmma:
         self.right = self._side(product.effect.other, product.columns, columns, self.left.nbytes)
         self.stage = self.left.nbytes + self.right.nbytes
         self.teams = self.matrix.warps[0]
-        self.barriers = self.matrix.stages * self.stage
+        self.stages = self.matrix.stages * self.stage
+        warps = self.teams * GROUP // WARP
+        self.outlets = Outlets(self.kernel, self.tiles, self.stages, warps)
+        self.barriers = self.stages + self.outlets.nbytes
         self.text.shared = as_index(self.barriers + 2 * BARRIER * self.matrix.stages)
         depth = self.matrix.block[2]
         self.steps = self.kernel.index((self.tiles.depth + (depth - 1)) // depth)
 
     def _side(self, entry: int, own: tuple[Var, ...], size: int, start: int) -> _Side:
         found = operand_of(self.kernel.kernel, self.parts.product, entry, own)
-        assert isinstance(found, Operand), found
+        assert isinstance(found, Matrix), found
+        along_k = found.inner in self.parts.product.along
         itemsize, formula = found.buffer.dtype.itemsize, self.text.formula
         unit = SPAN // itemsize
-        other = size if found.along_k else self.matrix.block[2]
+        other = size if along_k else self.matrix.block[2]
         described = TensorMap(
             self.matrix.operand,
             tuple(formula(v.extent) for v in (found.inner, found.outer, *(v for v, _ in found.batch))),
@@ -78,8 +84,9 @@ class _Wgmma:
             SPAN,
             formula(found.offset),
         )
-        boxes = 1 if found.along_k else -(-size // unit)
-        return _Side(found, self.text.tensor(found.buffer, described), size, start, boxes, boxes * other * SPAN)
+        boxes = 1 if along_k else -(-size // unit)
+        to = self.text.tensor(found.buffer, described)
+        return _Side(found, along_k, to, size, start, boxes, boxes * other * SPAN)
 
     def run(self) -> tuple[Index, ...]:
         text, stages = self.text, self.matrix.stages
@@ -140,10 +147,10 @@ class _Wgmma:
             self._advance()
 
     def _copy(self, side: _Side, first: str) -> None:
-        found, depth = side.operand, f"k*{self.matrix.block[2]}"
+        found, depth = side.matrix, f"k*{self.matrix.block[2]}"
         unit = SPAN // found.buffer.dtype.itemsize
         for box in range(side.boxes):
-            place = (depth, first) if found.along_k else (f"{first} + {box * unit}", depth)
+            place = (depth, first) if side.along_k else (f"{first} + {box * unit}", depth)
             at = [*place, *(self.kernel.names[v] for v, _ in found.batch)]
             to = side.start + box * (side.nbytes // side.boxes)
             self.text.line(f"tensor_load_{len(at)}d(at + {to}, {side.map}, {', '.join(at)}, full)")
@@ -155,6 +162,7 @@ class _Wgmma:
         name = f"{self.matrix.operand}_n{columns}_{self.left.mode}{self.right.mode}"
         element = dtypes.name(dtypes.accumulator(self.parts.product.effect.dtype))
         count = columns // 2
+        warp, lane = text.assign("w", f"{thread} % {GROUP} // {WARP}"), text.assign("l", f"{thread} % {WARP}")
         with self._each_tile(0) as (row, column):
             text.line(f"acc = wgmma_first_{name}({self._slot(team)})")
             text.line("last = slot")
@@ -169,11 +177,12 @@ class _Wgmma:
             self._release(thread)
             held = text.assign("acc", f"registers_{element}({count})")
             text.line(f"spread_{element}x{count}({held}, acc)")
-            warp, lane = f"{thread} % {GROUP} // {WARP}", f"{thread} % {WARP}"
             i = text.assign("i", f"{team}*64 + {warp}*16 + {lane} // 4")
             j = text.assign("j", f"{lane} % 4*2")
             rows, along = (lambda number: f"{i} + {number} % 2*8"), (lambda number: f"{j} + {number} // 2*8")
-            self.tiles.epilogue(Fragment(held, count // 2, 2, rows, along), row, column)
+            self.outlets.begin(f"({team}*{GROUP // WARP} + {warp})", lane, f"{row} + {team}*64 + {warp}*16", column)
+            self.tiles.epilogue(Fragment(held, count // 2, 2, rows, along), row, column, self.outlets)
+        self.outlets.finish(lane)
 
     def _slot(self, team: str) -> str:
         """Wait for the current stage; descriptors of both factors in it."""
@@ -181,7 +190,7 @@ class _Wgmma:
         text.line(f"mbarrier_wait({self.full} + slot*{BARRIER}, phase)")
         text.line(f"at = {self.base} + slot*{self.stage}")
         return ", ".join(
-            f"descriptor(at + {side.start}{own}, {16 if side.operand.along_k else side.nbytes // side.boxes}, 1024)"
+            f"descriptor(at + {side.start}{own}, {16 if side.along_k else side.nbytes // side.boxes}, 1024)"
             for side, own in ((self.left, f" + {team}*{64 * SPAN}"), (self.right, ""))
         )
 

@@ -29,7 +29,7 @@ def _effect(name: str, text: str, operands: tuple[str, ...] = (), **more: object
     return Instruction(name, text, (), operands, effect=True, **more)  # type: ignore[arg-type]
 
 
-def _mbarriers() -> list[Instruction]:
+def _single() -> list[Instruction]:
     wait = (
         "{ .reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; @done bra DONE; bra AGAIN; "
         "DONE: }"
@@ -51,6 +51,8 @@ def _mbarriers() -> list[Instruction]:
         _effect("mbarrier_wait", wait, ("u32", "i32"), waits=True, model=models.mbarrier_wait),
         _effect("async_fence", "fence.proxy.async.shared::cta;", model=models.async_fence),
         _effect("tensor_prefetch", "prefetch.tensormap [$0];", ("tensor",), model=models.nothing),
+        _effect("tensor_commit", "cp.async.bulk.commit_group;", model=models.tensor_commit),
+        _effect("copy_commit", "cp.async.commit_group;", model=models.copy_commit),
         Instruction(
             "descriptor",
             "{ .reg .b32 lo, hi; shr.u32 lo, $1, 4; and.b32 lo, lo, 0x3fff; shl.b32 hi, $2, 12; or.b32 lo, lo, hi; "
@@ -60,7 +62,7 @@ def _mbarriers() -> list[Instruction]:
     ]  # fmt: skip
 
 
-_ROWS = {i.name: i for i in _mbarriers()}
+_ROWS = {i.name: i for i in _single()}
 
 # --- families -------------------------------------------------------------------------------------
 
@@ -83,6 +85,21 @@ def _tensor_load(name: str, rank: str) -> Instruction:
     mode = "shared::cluster.global.mbarrier::complete_tx::bytes"
     text = f"cp.async.bulk.tensor.{n}d.{mode} [$0], [$1, {{{at}}}], [${n + 2}];"
     return _effect(name, text, ("u32", "tensor", *["i32"] * n, "u32"), model=models.tensor_load)
+
+
+def _tensor_store(name: str, rank: str) -> Instruction:
+    """A box from shared memory to where a tensor map says; what lies outside is left out."""
+    n = int(rank)
+    at = ", ".join(f"${1 + k}" for k in range(n))
+    text = f"cp.async.bulk.tensor.{n}d.global.shared::cta.bulk_group [$0, {{{at}}}], [${n + 1}];"
+    return _effect(name, text, ("tensor", *["i32"] * n, "u32"), model=models.tensor_store)
+
+
+def _tensor_wait(name: str, read: str | None, count: str) -> Instruction:
+    """Wait until all but so many groups of copies from shared memory are done, or have read it."""
+    return _effect(
+        name, f"cp.async.bulk.wait_group{'.read' if read else ''} {count};", model=models.tensor_wait(int(count))
+    )
 
 
 def _wgmma_wait(name: str, count: str) -> Instruction:
@@ -120,11 +137,52 @@ def _wgmma(name: str, first: str | None, kind: str, columns: str, left: str, rig
     return Instruction(name, " ".join(lines), (held,), operands, True, True, tied=0 if first else 1, model=model)
 
 
+def _copy(name: str, dtype: str) -> Instruction:
+    """Start to copy 16 bytes to shared memory, from an element on; so many bytes are read, the rest is 0."""
+    size = int(dtype.lstrip("iuf")) // 8
+    text = f"{{ .reg .u64 at; mad.lo.s64 at, $2, {size}, $1; cp.async.cg.shared.global [$0], [at], 16, $3; }}"
+    return _effect(name, text, ("u32", f"p_{dtype}", "i64", "i32"), model=models.copy_async(16))
+
+
+def _copy_wait(name: str, count: str) -> Instruction:
+    """Wait until all but so many groups of copies of this thread are done."""
+    return _effect(name, f"cp.async.wait_group {count};", model=models.copy_wait(int(count)))
+
+
+def _load_matrix(name: str, turned: str | None) -> Instruction:
+    """Four matrices of 8 rows of 16 bytes, in fragments; turned: of 8 columns of elements of 16 bits."""
+    mode = ".trans" if turned else ""
+    text = f"ldmatrix.sync.aligned.m8n8.x4{mode}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
+    model = models.load_matrix(4, turned is not None)
+    return Instruction(name, text, ("u32x4",), ("u32",), effect=True, together=True, model=model)
+
+
+def _mma(name: str, kind: str) -> Instruction:
+    """The product of fragments of 16 rows, 32 bytes of k and 8 columns, added to the accumulators."""
+    element, depth, ptx = "i32" if kind in ("i8", "u8") else "f32", _DEPTH.get(kind, 32), _KINDS[kind]
+    accumulator = {"f32": "f32", "i32": "s32"}[element]
+    registers = ", ".join(f"${k}" for k in range(4))
+    a, b = (", ".join(f"${k}" for k in numbers) for numbers in (range(8, 12), range(12, 14)))
+    text = (
+        f"mma.sync.aligned.m16n8k{depth}.row.col.{accumulator}.{ptx}.{ptx}.{accumulator} "
+        f"{{{registers}}}, {{{a}}}, {{{b}}}, {{{registers}}};"
+    )
+    operands = (f"{element}x4", "u32x4", "u32x2")
+    model = models.mma(_MODELS.get(kind, kind), depth)
+    return Instruction(name, text, operands[:1], operands, together=True, tied=1, model=model)
+
+
 _MODELS = {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}
 _FAMILIES: dict[str, Callable[..., Instruction]] = {
     r"barrier_(\d+)_(\d+)": _named_barrier,
     r"registers_(less|more)_(\d+)": _registers,
     r"tensor_load_(\d)d": _tensor_load,
+    r"tensor_store_(\d)d": _tensor_store,
+    r"tensor_wait_(read_)?(\d)": _tensor_wait,
+    r"copy_async_16_([iuf]\d+)": _copy,
+    r"copy_wait_(\d)": _copy_wait,
+    r"load_matrix(_turned)?": _load_matrix,
+    r"mma_([a-z]+\d\w*)": _mma,
     r"wgmma_wait_(\d)": _wgmma_wait,
     r"wgmma_settle_([fi]32x\d+)": _wgmma_settle,
     r"wgmma_(first_)?([a-z]+\d\w*?)_n(\d+)_([km])([km])": _wgmma,

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from numstax import dtypes
-from numstax.cuda_emit.accesses import Chunk, Staged, early_loads
+from numstax.cuda_emit.accesses import Chunk, Staged, WideStores, early_loads
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.text import DeviceText
@@ -124,9 +124,9 @@ class Tiles:
             return 1
         return access_width(self.kernel.kernel, self.parts.rest, columns[-1])
 
-    def epilogue(self, fragment: Fragment, row: str, column: str) -> None:
+    def epilogue(self, fragment: Fragment, row: str, column: str, stores: FragmentStores | None = None) -> None:
         """What follows the product, for the elements that a thread holds; `row` and `column` are the first of the
-        tile."""
+        tile.  `stores` : how results are written, if not from each thread."""
         product, held = self.parts.product, fragment.width
         width = min(held, self.width())
         lane = product.columns[-1] if product.columns else Var("lane", ONE)
@@ -149,7 +149,10 @@ class Tiles:
         span = Span((*product.batch, *product.rows, *product.columns), lane, width, 1, "", 0, None, True)
         loads = [x for x in early_loads(loops, {b.name: b for b in self.kernel.kernel.buffers}) if x[0] != SUM]
         staged = Staged(self.kernel, loads, 1, lane, width)
-        Fragments(self.kernel, loops, span, staged, fragment.count * piece, place).run(stores_only)
+        made = Fragments(self.kernel, loops, span, staged, fragment.count * piece, place)
+        if stores is not None and piece == 1:
+            made.stores = stores
+        made.run(stores_only)
 
     def named(self, variables: tuple[Var, ...], number: str) -> dict[Atom, str]:
         """Names for the variables at the point of that number."""
@@ -196,17 +199,31 @@ class Fragments(Pass):
 
     @contextmanager
     def chunks(self) -> Iterator[Chunk]:
-        text, number = self.text, self.text.fresh("c")
-        with text.block(f"for {number} in range({self.number})"):
-            names, mask = self.place(number)
-            names = {**self.kernel.names, **names}
-            chunk = Chunk(names, self.lane, self.span.width, "", number, text.fresh("e"), unroll=True)
-            with text.block(f"if {mask}") if mask else nullcontext():
-                yield chunk
-            if mask and self.otherwise is not None:
-                with text.block("else"):
-                    self.otherwise(chunk)
-            text.line("unroll()")
+        stores = self.stores
+        groups = stores.groups(self.number) if isinstance(stores, FragmentStores) else nullcontext((self.number, ""))
+        with groups as (count, first):
+            text, number = self.text, self.text.fresh("c")
+            with text.block(f"for {number} in range({count})"):
+                at = text.assign("c", f"{first} + {number}") if first else number
+                names, mask = self.place(at)
+                chunk = Chunk(
+                    {**self.kernel.names, **names}, self.lane, self.span.width, "", at, text.fresh("e"), unroll=True
+                )
+                with text.block(f"if {mask}") if mask else nullcontext():
+                    yield chunk
+                if mask and self.otherwise is not None:
+                    with text.block("else"):
+                        self.otherwise(chunk)
+                text.line("unroll()")
+
+
+class FragmentStores(WideStores):
+    """Stores of chunks that come in groups."""
+
+    @contextmanager
+    def groups(self, number: int) -> Iterator[tuple[int, str]]:
+        """Inside of the loop over groups of `number` chunks: the chunks of one, and the number of its first."""
+        yield number, ""
 
 
 def begin(kernel: KernelText, factor: np.dtype | None = None) -> tuple[KernelText, Parts, MatrixTiling]:

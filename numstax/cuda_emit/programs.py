@@ -10,6 +10,7 @@ from collections.abc import Callable
 from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
 from numstax.cuda_emit.divisible import divisible, narrowed
+from numstax.cuda_emit.gemm_mma import print_mma
 from numstax.cuda_emit.gemm_simt import print_simt
 from numstax.cuda_emit.gemm_wgmma import print_wgmma
 from numstax.cuda_emit.pointwise import print_points
@@ -23,7 +24,7 @@ from numstax.ir.index import Index
 from numstax.ir.loops import Kernel, Tiling
 from numstax.program import Emitted, Program
 
-_PRODUCTS = {"fma": print_simt, "wgmma": print_wgmma}
+_PRODUCTS = {"fma": print_simt, "mma": print_mma, "wgmma": print_wgmma}
 _PRINTERS = {
     "pointwise": print_points,
     "scatter": print_points,

@@ -58,13 +58,17 @@ def loads(body: Body, entry: int) -> list[tuple[str, Index]]:
     return found
 
 
+PIECE = 16
+"""Bytes: what the copy engine takes as one."""
+MOST_BATCHES = 3
+
+
 @record
-class Operand:
-    """A factor as a matrix in memory that the copy engine of a GPU can read: one of its two variables, `inner`, has
+class Matrix:
+    """A factor or result as a matrix in memory that the copy engine of a GPU can work on: the variable `inner` has
     stride 1, and all other strides are multiples of 16 bytes.
 
-    along_k : is the inner variable the one that is summed over?  stride : of the other one.  batch : variables and
-    their strides, where these are not 0.
+    stride : of the variable `outer`.  batch : variables and their strides, where these are not 0.
     """
 
     buffer: Buffer
@@ -73,41 +77,38 @@ class Operand:
     outer: Var
     stride: Index
     batch: tuple[tuple[Var, Index], ...]
-    along_k: bool
 
 
-def operand_of(kernel: Kernel, product: Product, entry: int, own: Variables) -> Operand | str:
+def matrix_of(buffer: Buffer, offset: Index, variables: Variables, batch: Variables) -> Matrix | str:
+    """Accesses at that offset as a matrix over two variables, or why they are none."""
+    strides = {v: stride_of(offset, v) for v in (*batch, *variables)}
+    if len(variables) != 2:
+        return "rows or columns are numbered by several variables, or by none"
+    inner = next((v for v in variables if strides[v] is ONE), None)
+    if inner is None:
+        return f"{buffer.name} has no neighbours along its rows or columns"
+    (outer,) = (v for v in variables if v != inner)
+    rest, unit = offset - inner, PIECE // buffer.dtype.itemsize
+    kept: list[tuple[Var, Index]] = []
+    for v in (outer, *batch):
+        stride = strides[v]
+        if stride is None:
+            return f"{buffer.name} is not strided"
+        rest = rest - stride * v
+        if v in batch and stride is ZERO:
+            continue
+        if less(ZERO, stride) is not True or divides(unit, stride) is not True:
+            return f"rows of {buffer.name} do not begin at multiples of {PIECE} bytes"
+        kept.append((v, stride))
+    if divides(unit, rest) is not True or len(kept) > 1 + MOST_BATCHES:
+        return f"{buffer.name} does not begin at a multiple of {PIECE} bytes"
+    return Matrix(buffer, rest, inner, outer, kept[0][1], tuple(kept[1:]))
+
+
+def operand_of(kernel: Kernel, product: Product, entry: int, own: Variables) -> Matrix | str:
     """The factor that is entry of the product's loop, told apart by `own`; or why it is no such matrix."""
     instr = product.loop.body[entry]
     if instr.op != "load" or instr.args:
         return "a factor is computed"
-    if len(own) != 1 or len(product.along) != 1:
-        return "a factor has rows or columns of several variables, or none"
     name, offset = instr.attr  # type: ignore[misc]
-    buffer, (row,), (deep,) = kernel.buffer(name), own, product.along
-    strides = {v: stride_of(offset, v) for v in (*product.batch, row, deep)}
-    if any(s is None for s in strides.values()):
-        return "a factor is not strided"
-    rest: Index = offset
-    for v, s in strides.items():
-        assert s is not None
-        rest = rest - s * v
-    along_k = strides[deep] is ONE
-    inner, outer = (deep, row) if along_k else (row, deep)
-    if strides[inner] is not ONE:
-        return "a factor has no neighbours along its rows or columns"
-    batch = tuple((v, s) for v in product.batch if (s := strides[v]) is not None and s is not ZERO)
-    far = strides[outer]
-    assert far is not None
-    unit = PIECE // buffer.dtype.itemsize
-    for stride in (far, *(s for _, s in batch)):
-        if less(ZERO, stride) is not True or divides(unit, stride) is not True:
-            return f"rows of {buffer.name} do not begin at multiples of {PIECE} bytes"
-    if divides(unit, rest) is not True or len(batch) > MOST_BATCHES:
-        return f"{buffer.name} does not begin at a multiple of {PIECE} bytes"
-    return Operand(buffer, rest, inner, outer, far, batch, along_k)
-
-
-PIECE = 16
-"""Bytes: what the copy engine takes as one."""
-MOST_BATCHES = 3
+    return matrix_of(kernel.buffer(name), offset, (*product.along, *own), product.batch)

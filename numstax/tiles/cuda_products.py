@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numstax import dtypes
 from numstax.hardware import Gpu
-from numstax.ir.contraction import Operand, Product, operand_of
+from numstax.ir.contraction import Matrix, Product, operand_of
 from numstax.ir.index import hint, product
 from numstax.ir.loops import Kernel, MatrixTiling, Tiling
 from numstax.tiles.feasibility import Infeasible
@@ -15,7 +15,7 @@ WARP = 32
 
 def tile_product(kernel: Kernel, found: Product, gpu: Gpu) -> Tiling:
     """The tiling of a kernel with this product."""
-    matrix = _wgmma(kernel, found, gpu) or _fma(found, gpu)
+    matrix = _wgmma(kernel, found, gpu) or _mma(kernel, found, gpu) or _fma(found, gpu)
     teams = matrix.warps[0] * matrix.warps[1] * (4 if matrix.family == "wgmma" else 1)
     return Tiling(form="product", threads=WARP * (teams + matrix.producers), matrix=matrix)
 
@@ -39,15 +39,35 @@ def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> MatrixTiling | None:
         return None
     left = operand_of(kernel, found, effect.value, found.rows)
     right = operand_of(kernel, found, effect.other, found.columns)
-    if not isinstance(left, Operand) or not isinstance(right, Operand):
+    if not isinstance(left, Matrix) or not isinstance(right, Matrix):
         return None
-    if left.buffer.dtype.itemsize != 2 and not (left.along_k and right.along_k):
+    if left.buffer.dtype.itemsize != 2 and {left.inner, right.inner} != set(found.along):
         return None
     m, n, k, batch = _extents(found)
     tiles = gemm_tiles(gpu, m, n, k, kind, out=effect.dtype.itemsize, batch=batch, family="wgmma")
     if isinstance(tiles, Infeasible):
         return None
     return next((_matrix(t, kind, gpu) for t in tiles if t.warp[0] == 64 and t.split == 1), None)
+
+
+def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> MatrixTiling | None:
+    """Instructions of one warp, for any strides."""
+    kind = _format(kernel, found)
+    if kind not in ("bf16", "f16", "tf32", "f8e4m3", "f8e5m2", "i8", "u8"):
+        return None
+    m, n, k, batch = _extents(found)
+    tiles = gemm_tiles(gpu, m, n, k, kind, out=found.effect.dtype.itemsize, batch=batch, family="mma")
+    if isinstance(tiles, Infeasible):
+        return None
+    return next((_matrix(t, kind, gpu) for t in tiles if _is_whole(t)), None)
+
+
+def _is_whole(tile: GemmTile) -> bool:
+    """Are its parts such as the template for warps takes?"""
+    (bm, bn, bk), (wm, wn, _), size = tile.block, tile.warp, tile.atom.itemsize
+    pieces = (bm * size // 16, bn * size // 16)
+    rows = all(p % 8 == 0 or p in (1, 2, 4) for p in pieces)
+    return tile.split == 1 and bk * size == 128 and wm % 16 == 0 and wn % 16 == 0 and rows and tile.stages >= 2
 
 
 def _matrix(tile: GemmTile, kind: str, gpu: Gpu) -> MatrixTiling:
