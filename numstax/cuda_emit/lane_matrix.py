@@ -113,8 +113,8 @@ def tensor_store(lanes: Lanes, tensor: Any, *rest: Array) -> None:
     *corner, source = rest
     for at in _places(lanes):
         offsets, inside = _box(lanes, tensor, [int(c[at]) for c in corner])
-        where = _laid_out(lanes, tensor, int(source[at]), len(offsets))
-        lanes.tensor_store(at[1], tensor.pointer, offsets, inside, where)
+        where, some = _laid_out(lanes, tensor, int(source[at]), len(offsets)), inside.any(-1)
+        lanes.tensor_store(at[1], tensor.pointer, offsets[some], inside[some], where[some])
 
 
 def tensor_commit(lanes: Lanes) -> None:

@@ -83,10 +83,11 @@ class Outlets(FragmentStores):
             yield number, ""
             return
         text, count = self.text, 2 * self.columns // COLUMNS
-        alone = len(self.matrices) == 1
+        # the buffer that is filled next must have been read; where a tile fills both equally often, not the last one
+        left = int(len(self.matrices) == 1 and number // count % 2 == 0)
         with text.block(f"for g in range({number // count})"):
             with text.block(f"if {self.lane} == 0"):
-                text.line(f"tensor_wait_read_{int(alone)}()")
+                text.line(f"tensor_wait_read_{left}()")
             text.line("warp_barrier()")
             yield count, f"g*{count}"
             text.line("async_fence()")
