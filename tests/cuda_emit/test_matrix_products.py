@@ -29,7 +29,8 @@ def compare(function: Function, *arguments: np.ndarray, start: str) -> None:
     got, _, _ = simulated(function, *arguments)
     wide = function(*(a.astype("f8") for a in arguments))
     for g, w in zip(got, wide if isinstance(wide, tuple) else (wide,), strict=True):
-        limit = 4 * STEP[g.dtype.name] * np.abs(w).max()
+        # the product itself has the dtype of its factors
+        limit = 4 * max(STEP[g.dtype.name], STEP[arguments[0].dtype.name]) * np.abs(w).max()
         assert np.abs(g.reshape(w.shape).astype("f8") - w).max() <= limit
 
 
