@@ -5,7 +5,9 @@ A Kernel whose first loop contracts enters; a `Product` leaves.
 
 from __future__ import annotations
 
-from numstax.ir.index import ONE, ZERO, Index, Ref, Var, atoms, divides, less, stride_of
+from collections.abc import Iterable
+
+from numstax.ir.index import ONE, ZERO, Index, Ref, Var, atoms, divides, hint, less, stride_of
 from numstax.ir.loops import Body, Buffer, Contract, Kernel, Loop
 from numstax.records import record
 
@@ -15,7 +17,7 @@ Variables = tuple[Var, ...]
 @record
 class Product:
     """`loop` sums over the variables `along`; `rows` tell elements of the first factor apart, `columns` those of the
-    second, and `batch` those of both."""
+    second, and `batch` those of both, or products that are apart."""
 
     loop: Loop
     effect: Contract
@@ -35,10 +37,19 @@ def product_of(kernel: Kernel) -> Product | None:
     if effect is None:
         return None
     left, right = ({a for _, i in loads(loop.body, k) for a in atoms(i)} for k in (effect.value, effect.other))
-    rows = tuple(v for v in kernel.outer if v in left - right)
-    columns = tuple(v for v in kernel.outer if v in right - left)
+    rows = _side(v for v in kernel.outer if v in left - right)
+    columns = _side(v for v in kernel.outer if v in right - left)
     batch = tuple(v for v in kernel.outer if v not in rows and v not in columns)
     return Product(loop, effect, batch, rows, columns)
+
+
+def _side(variables: Iterable[Var]) -> Variables:
+    """The variables that number rows or columns: one that is long enough does, others beside it are batches."""
+    found = tuple(variables)
+    return found[-1:] if len(found) > 1 and hint(found[-1].extent) >= LONG else found
+
+
+LONG = 64
 
 
 def loads(body: Body, entry: int) -> list[tuple[str, Index]]:
@@ -108,7 +119,7 @@ def matrix_of(buffer: Buffer, offset: Index, variables: Variables, batch: Variab
 def operand_of(kernel: Kernel, product: Product, entry: int, own: Variables) -> Matrix | str:
     """The factor that is entry of the product's loop, told apart by `own`; or why it is no such matrix."""
     instr = product.loop.body[entry]
-    if instr.op != "load" or instr.args:
-        return "a factor is computed"
-    name, offset = instr.attr  # type: ignore[misc]
+    if instr.op != "load" or len(loads(product.loop.body, entry)) != 1:
+        return "a factor is computed, or read where data says"
+    ((name, offset),) = loads(product.loop.body, entry)
     return matrix_of(kernel.buffer(name), offset, (*product.along, *own), product.batch)
