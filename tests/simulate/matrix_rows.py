@@ -1,11 +1,8 @@
 """Instructions for tensor cores and copies, for programs that only the interpreter runs."""
 
-import re
-
 import numpy as np
 
 from numstax.cuda_emit import lane_matrix as models
-from numstax.cuda_emit.instructions import find
 from numstax.program import Instruction
 
 
@@ -31,7 +28,7 @@ def _rows():
         yield _row(f"tensor_load_{rank}d", (), load, waits=True, model=models.tensor_load)
         yield _row(f"tensor_store_{rank}d", (), ("tensor", *at, "u32"), waits=True, model=models.tensor_store)
     yield _row("tensor_commit", model=models.tensor_commit)
-    yield _row("tensor_wait_0", model=models.tensor_wait(0))
+    yield _row("tensor_wait_read_0", model=models.tensor_wait(0))
     yield _row("copy_commit", model=models.copy_commit)
     for size in (4, 8, 16):
         operands = ("u32", "p_u8", "i64", "i32")
@@ -40,10 +37,16 @@ def _rows():
         yield _row(f"copy_wait_{left}", model=models.copy_wait(left))
     for count in (1, 2, 4):
         for turned in (False, True):
-            name = f"load_matrix_x{count}{'_turned' if turned else ''}"
+            name = f"load_matrix{f'_x{count}' if count < 4 else ''}{'_turned' if turned else ''}"
             yield _row(name, (f"u32x{count}",), ("u32",), together=True, model=models.load_matrix(count, turned))
         operands = ("u32", f"u32x{count}")
-        yield _row(f"store_matrix_x{count}", (), operands, together=True, model=models.store_matrix(count))
+        yield _row(
+            f"store_matrix{f'_x{count}' if count < 4 else ''}",
+            (),
+            operands,
+            together=True,
+            model=models.store_matrix(count),
+        )
     yield _row("descriptor", ("i64",), ("u32", "i32", "i32"), model=models.descriptor)
     for kind, dtype in models.KINDS.items():
         accumulator = "i32x4" if kind in ("i8", "u8") else "f32x4"
@@ -70,9 +73,3 @@ def _wgmma(kind, n):
 
 
 ROWS = {row.name: row for row in _rows()}
-
-
-def instructions(text):
-    """The rows of what a text calls."""
-    found = (ROWS.get(name) or find(name) for name in sorted(set(re.findall(r"\b([a-z]\w*)\(", text))))
-    return tuple(row for row in found if row is not None)
