@@ -6,8 +6,8 @@ from numstax.cuda_emit import lane_matrix as models
 from numstax.program import Instruction
 
 
-def _row(name, results=(), operands=(), **more):
-    return Instruction(name, "", results, operands, effect=True, **more)
+def _row(name, results=(), operands=(), text="", **more):
+    return Instruction(name, text, results, operands, effect=True, **more)
 
 
 def _rows():
@@ -58,7 +58,8 @@ def _rows():
         yield _row(f"wgmma_wait_{left}", together=True, model=models.wgmma_wait(left))
     for n in (4, 16, 32, 64):
         kind = f"f32x{n}"
-        yield _row(f"zeros_{kind}", (kind,), model=lambda lanes, n=n: (np.float32(0),) * n)
+        text = " ".join(f"mov.f32 ${k}, 0f00000000;" for k in range(n))
+        yield _row(f"zeros_{kind}", (kind,), text=text, model=lambda lanes, n=n: (np.float32(0),) * n)
         yield _row(f"wgmma_settle_{kind}", (kind,), (kind,), tied=1, together=True, model=models.wgmma_settle)
 
 
