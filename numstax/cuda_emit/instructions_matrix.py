@@ -133,7 +133,7 @@ def _wgmma(name: str, first: str | None, kind: str, columns: str, left: str, rig
     lines.append("wgmma.commit_group.sync.aligned; }")
     held = f"{element}x{registers}"
     operands = ("i64", "i64") if first else (held, "i64", "i64")
-    model = models.wgmma(_MODELS.get(kind, kind), n, left, right, first=first is not None, steps=STEPS)
+    model = models.wgmma(kind, n, left, right, first=first is not None, steps=STEPS)
     return Instruction(name, " ".join(lines), (held,), operands, True, True, tied=0 if first else 1, model=model)
 
 
@@ -168,11 +168,10 @@ def _mma(name: str, kind: str) -> Instruction:
         f"{{{registers}}}, {{{a}}}, {{{b}}}, {{{registers}}};"
     )
     operands = (f"{element}x4", "u32x4", "u32x2")
-    model = models.mma(_MODELS.get(kind, kind), depth)
+    model = models.mma(kind, depth)
     return Instruction(name, text, operands[:1], operands, together=True, tied=1, model=model)
 
 
-_MODELS = {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}
 _FAMILIES: dict[str, Callable[..., Instruction]] = {
     r"barrier_(\d+)_(\d+)": _named_barrier,
     r"registers_(less|more)_(\d+)": _registers,
