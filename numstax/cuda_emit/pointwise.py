@@ -24,7 +24,8 @@ def _update(body: BodyText, effect: Effect, chunk: Chunk) -> bool:
     value = cast(body.value(effect.value), body.dtype(effect.value), effect.dtype)
     buffer = body.kernel.text.buffer(body.kernel.buffer(effect.buffer))
     name = f"atomic_{effect.op}_{dtypes.name(effect.dtype)}"
-    body.kernel.text.line(f"{name}({buffer}, {body.offset(effect.offset)}, {value})")
+    with body.place(effect) as offset:
+        body.kernel.text.line(f"{name}({buffer}, {offset}, {value})")
     return True
 
 

@@ -8,6 +8,7 @@ change in the inner loop is computed before it; a load of memory that the same l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -19,7 +20,7 @@ from numstax.emit.spelling import POWERS, spell
 from numstax.emit.text import Text, factor
 from numstax.emit.values import bitcast, cast, literal, loaded, rounded, stored, zero
 from numstax.errors import Origin
-from numstax.ir.index import ZERO, Atom, Index, Quotient, Ref, Remainder, Var, as_index, atoms, bounds
+from numstax.ir.index import ZERO, Atom, Index, Quotient, Ref, Remainder, Var, as_index, atoms, bounds, less
 from numstax.ir.loops import CHECKS, Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
 from numstax.ir.ops import resolve
 from numstax.ir.overlap import apart
@@ -456,10 +457,18 @@ class BodyText:
         if isinstance(effect, Store):
             self.print_store(effect)
         else:
-            self._print_accumulate(effect)
+            with self.place(effect) as offset:
+                self._print_accumulate(effect, offset)
 
-    def _print_accumulate(self, effect: Accumulate) -> None:
-        text, offset = self.kernel.text, self.offset(effect.offset)
+    @contextmanager
+    def place(self, effect: Accumulate) -> Iterator[str]:
+        """The offset of the element to update, around what updates it."""
+        offset, tests = self.offset(effect.offset), self._elements_there(effect.offset)
+        with self.kernel.text.block(f"if {' and '.join(tests)}") if tests else nullcontext():
+            yield offset
+
+    def _print_accumulate(self, effect: Accumulate, offset: str) -> None:
+        text = self.kernel.text
         new = cast(self.value(effect.value), self.dtype(effect.value), effect.dtype)
         if effect.op != "set":
             if not (offset.isidentifier() or offset.isdigit()):
@@ -475,8 +484,13 @@ class BodyText:
 
     def print_store(self, effect: Store) -> None:
         offset, value = self.offset(effect.offset), self.value(effect.value)
-        if effect.mask is None:
+        tests = self._elements_there(effect.offset)
+        if effect.mask is not None:
+            tests.append(self.value(effect.mask))
+        with self.kernel.text.block(f"if {' and '.join(tests)}") if tests else nullcontext():
             self.kernel.store(effect.buffer, offset, value)
-        else:
-            with self.kernel.text.block(f"if {self.value(effect.mask)}"):
-                self.kernel.store(effect.buffer, offset, value)
+
+    def _elements_there(self, offset: Index) -> list[str]:
+        """Conditions of a write at checked positions: axes that may be empty are not."""
+        sizes = (a.extent for a in atoms(offset) if isinstance(a, Ref) and less(ZERO, a.extent) is not True)
+        return [f"{factor(self.kernel.index(n))} > 0" for n in dict.fromkeys(sizes)]

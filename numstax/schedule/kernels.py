@@ -60,7 +60,11 @@ def can_fail(unit: Unit) -> bool:
         return unit.out is None
     if isinstance(unit, Control):
         return any(can_fail(inner) for body in unit.bodies for inner in body.schedule.units)
-    return any(instr.op in CHECKS for loop in unit.loops for instr in loop.body)
+    return any(map(has_checks, unit.loops))
+
+
+def has_checks(loop: Loop) -> bool:
+    return any(instr.op in CHECKS for instr in loop.body)
 
 
 def data_sizes(unit: Unit, results: Mapping[str, Buffer] | None = None) -> set[Symbol]:

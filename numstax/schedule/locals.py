@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, hint, less, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop, Scan, Store, Unit
-from numstax.schedule.kernels import make_kernel
+from numstax.schedule.kernels import has_checks, make_kernel
 from numstax.schedule.legality import reads_of, writes_of
 from numstax.schedule.record import prune
 from numstax.schedule.rewrite import map_accesses
 
 
 def remove_dead(units: Iterable[Unit], buffers: Mapping[str, Buffer]) -> list[Unit]:
-    """Without stores to temporaries that are not read afterwards."""
+    """Without stores to temporaries that are not read afterwards; what is checked for them is checked all the same."""
     live = {name for name, b in buffers.items() if b.kind != "temp"}
     out: list[Unit] = []
     for unit in reversed(list(units)):
@@ -30,6 +30,8 @@ def remove_dead(units: Iterable[Unit], buffers: Mapping[str, Buffer]) -> list[Un
         loops: list[Loop] = []
         for loop in reversed(unit.loops):
             effects = tuple(e for e in loop.effects if live & {e.buffer, getattr(e, "value_buffer", None)})
+            if not effects and has_checks(loop):
+                effects = loop.effects[:1]
             if effects:
                 body, effects = prune(loop.body, effects)
                 loops.append(Loop(loop.inner, body, effects))

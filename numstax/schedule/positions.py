@@ -1,8 +1,9 @@
-"""Positions that are data, checked before arguments are written there; what may fail.
+"""Positions that are data, checked apart from where they are used; what may fail.
 
 A scatter that may write to an argument takes its positions from 'positions' nodes, args (index,), attr size: the index
 from 0, found to be in bounds.  Those are stored, and all of them come before anything the caller can see changes, so
-that the scatter itself cannot fail and needs no copy.
+that the scatter itself cannot fail and needs no copy.  So does whatever may have no elements though its positions do:
+its own loop would check none of them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from dataclasses import replace
 
 from numstax import dtypes
 from numstax.ir.graph import Node, can_fail, control_args, is_state, topological
-from numstax.ir.index import Index
+from numstax.ir.index import ZERO, Index, bounds, product, same
 
 
 def checked(roots: list[Node], written: Sequence[Node]) -> dict[Node, Node]:
-    """What each node becomes, `written` being the contents of arguments afterwards."""
+    """What each node becomes, `written` being the contents of arguments that the caller sees afterwards."""
+    order = topological(roots)
     wanted = {place for node in written for place in _scattered(node)}
+    wanted |= {(node.args[k], size) for node in order for k, size in _positions(node) if outlives(node.args[k], node)}
     made: dict[Node, Node] = {}
     known: dict[tuple[Node, Index], Node] = {}
-    for node in topological(roots):
+    for node in order:
         args = [made[a] for a in node.args]
         for k, size in _positions(node):
             if (node.args[k], size) in wanted:
@@ -54,6 +57,15 @@ def based_on(node: Node) -> Node | None:
     if node.op in ("update", "scatter"):
         return node.args[0]
     return control_args(node.args[0])[1][node.attr("k")] if is_state(node) else None
+
+
+def outlives(arg: Node, node: Node) -> bool:
+    """May `arg`, an operand of `node`, have elements where there are none to compute `node` at?"""
+    shape = node.args[1].shape if node.op == "scatter" and product(node.shape) is not ZERO else node.shape
+    empty = [n for n in shape if (bounds(n)[0] or 0) < 1]
+    if not empty or product(arg.shape) is ZERO or all(n in arg.shape for n in empty):
+        return False
+    return same(product(shape), product(arg.shape)) is not True
 
 
 def fails(node: Node) -> bool:

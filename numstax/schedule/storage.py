@@ -19,7 +19,7 @@ from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topol
 from numstax.ir.index import ONE, as_index, bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
 from numstax.records import record
-from numstax.schedule.positions import checked, failing, fails
+from numstax.schedule.positions import checked, failing, fails, outlives
 
 STORE = 8
 """Writing one element to memory and reading it back, in additions."""
@@ -71,11 +71,11 @@ def targets(graph: Graph, private: bool) -> Targets:
 
     outputs = tuple(own(o.node, new=True) if o.alias is None else None for o in graph.outputs)
     found = Targets(outputs, tuple((position, own(node)) for position, node in graph.writes), graph.binders)
-    return found if private else _checked(found)
+    return _checked(found, private)
 
 
-def _checked(targets: Targets) -> Targets:
-    made = checked(targets.nodes(), [node for _, node in targets.writes])
+def _checked(targets: Targets, private: bool) -> Targets:
+    made = checked(targets.nodes(), [] if private else [node for _, node in targets.writes])
     outputs = tuple(None if n is None else made[n] for n in targets.outputs)
     writes = tuple((position, made[node]) for position, node in targets.writes)
     return Targets(outputs, writes, tuple(made[node] for node in targets.binders))
@@ -117,7 +117,8 @@ def _has_memory(node: Node) -> bool:
 
 
 def _whole(node: Node, unsafe: set[Node]) -> Iterator[Node]:
-    """What must lie in memory for `node`, also what could fail while it writes to an argument."""
+    """What must lie in memory for `node`, also what could fail while it writes to an argument, or does not fail where
+    `node` has no elements that would ask for it."""
     if node.op in ("matmul", "extern"):
         yield from map(_unviewed, node.args)
     elif node.op in CONTROL:
@@ -126,6 +127,8 @@ def _whole(node: Node, unsafe: set[Node]) -> Iterator[Node]:
         yield node.args[0]
         if not fails(node) and node.args[1] in unsafe:
             yield node.args[1]
+    elif node.op != "update":
+        yield from (a for a in node.args if a in unsafe and outlives(a, node))
 
 
 def _unviewed(node: Node) -> Node:

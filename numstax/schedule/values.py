@@ -106,9 +106,12 @@ class Values:
         if not all(r in self._known for r in requests):
             return requests
         axes: Any = node.attr("axes")
+        asked = mask
         position: list[Index | None] = [None] * x.ndim
         for axis, r in zip(axes, requests, strict=True):
-            position[axis] = self.position(r[0], self._known[r], x.shape[axis], mask, node.origin)
+            position[axis] = self.position(r[0], self._known[r], x.shape[axis], asked, node.origin)
+            if less(ZERO, x.shape[axis]) is not True:
+                mask = self._compare("less", ZERO, x.shape[axis], mask)  # there is no element to read instead
         rest = iter(index[rank:])
         return [*requests, (x, tuple(next(rest) if p is None else p for p in position), mask)]
 

@@ -211,10 +211,10 @@ class Nodes:
     def update(self, base: Node, value: Node, region: Region) -> Node:
         """`base` with its `region` replaced by `value`."""
         starts, steps, shape = region
+        if _covers(region, base.shape):
+            return value  # also where there is nothing to write: `value` may fail
         if any(n is ZERO for n in shape):
             return base
-        if _covers(region, base.shape):
-            return value
         if value.op == "slice" and value.args[0] is base and _region_of(value) == region:
             return base
         if value.op == "scatter" and value.args[0].op == "slice":
