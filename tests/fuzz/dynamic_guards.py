@@ -191,12 +191,15 @@ def _same(got: object, want: object, exact: bool) -> bool:
 
 
 def hunt(seed: int, seconds: float, calls: int = 12) -> tuple[int, list[str]]:
-    """How many programs ran in that time of the processor, and what went wrong, each with its seed."""
+    """How many programs ran in that time of the processor, and what went wrong, each with its seed, which is also
+    printed at once."""
     end, count, wrong = time.process_time() + seconds, 0, []
     while time.process_time() < end:
         found = check(Program(random.Random(seed + count)), calls)
         if found:
             wrong.append(f"seed {seed + count}:\n{found}")
+            sys.stdout.write(f"{wrong[-1]}\n")
+            sys.stdout.flush()
         count += 1
     return count, wrong
 
@@ -207,7 +210,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
     options = parser.parse_args()
     count, wrong = hunt(options.seed, options.seconds)
-    sys.stdout.write("\n".join((*wrong, f"{count} programs from seed {options.seed}: {len(wrong) or 'no'} wrong\n")))
+    sys.stdout.write(f"{count} programs from seed {options.seed}: {len(wrong) or 'no'} wrong\n")
     raise SystemExit(bool(wrong))
 
 
