@@ -14,13 +14,14 @@ from functools import partial
 from numstax import dtypes
 from numstax.cpu_emit import ahead
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
+from numstax.cpu_emit.short import LONGEST, short_sizes, with_short_rows
 from numstax.cpu_emit.space import points, task_count
 from numstax.emit.combine import combine, start
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
 from numstax.emit.values import cast
-from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, product
+from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 
 MANY = 768
@@ -29,6 +30,17 @@ MANY = 768
 
 def print_rows(kernel: KernelText, parallel: bool) -> Index:
     """Print a kernel in row form; the number of parallel tasks."""
+    sizes = short_sizes(kernel.kernel)
+    if not sizes:
+        return _print_rows(kernel, parallel)
+    tests = [f"{kernel.index(as_index(s))} <= {LONGEST}" for s in sizes]
+    with kernel.text.block(f"if {' and '.join(tests)}"):
+        _print_rows(KernelText(kernel.text, with_short_rows(kernel.kernel, sizes)), parallel)
+    with kernel.text.block("else"):
+        return _print_rows(kernel.copy({}), parallel)
+
+
+def _print_rows(kernel: KernelText, parallel: bool) -> Index:
     outer, tiling = kernel.kernel.outer, kernel.kernel.tiling
     rows = 1 if tiling is None else tiling.unroll
     if rows == 1:
@@ -57,8 +69,9 @@ def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
     go one by one where they are long."""
     text, first, extent = kernel.text, kernel.names[groups], kernel.index(last.extent)
     scans = any(isinstance(e, Scan) for loop in kernel.kernel.loops for e in loop.effects)
-    lengths = dict.fromkeys(kernel.index(loop.inner[-1].extent) for loop in kernel.kernel.loops if loop.inner)
-    short = "" if scans else " and ".join(f"{factor(n)} < {MANY}" for n in lengths if not n.isdigit())
+    lengths = dict.fromkeys(loop.inner[-1].extent for loop in kernel.kernel.loops if loop.inner)
+    unknown = [n for n in lengths if n.value is None and less(n, as_index(MANY)) is not True]
+    short = "" if scans else " and ".join(f"{factor(kernel.index(n))} < {MANY}" for n in unknown)
     base, apart = (f"{rows}*{first}", "1") if scans else (first, factor(kernel.index(groups.extent)))
     names = [text.assign("i", f"{base} + {k}*{apart}") for k in range(rows)]
     copies = [kernel.copy({last: name}) for name in names]

@@ -29,3 +29,17 @@ def test_costly_bodies_run_over_a_known_number_of_lanes() -> None:
 
 def test_cheap_bodies_are_printed_once() -> None:
     assert text(costly=False).count("for ") == 2
+
+
+def test_short_rows_are_printed_as_rows_of_known_length_are() -> None:
+    g = Symbolic()
+    x = g.input(S, T)
+    e = g("exp", g("subtract", x, g.reduce("maximum", x, 1, keepdims=True)))
+    region, _ = compiled(g.graph(g("divide", e, g.reduce("add", e, 1, keepdims=True))))
+    (item,) = region.emitted
+    assert isinstance(item, Emitted)
+    short, long = re.split(r"\n    else:\n", item.program.text.partition("<= 127:")[2])
+    assert short.count("for ") == 4
+    assert "float64" not in short
+    assert "prefetch" not in short
+    assert "prefetch" in long
