@@ -30,6 +30,8 @@ _TYPES = {
     "u8": "UINT8",
 }
 
+_SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
+
 
 class Encoder:
     def __init__(self, api: Any, params: Sequence[Param]) -> None:
@@ -65,7 +67,7 @@ class Encoder:
                 [api.cuuint32_t(n) for n in described.box],
                 [api.cuuint32_t(1)] * len(described.box),
                 api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{described.swizzle}B"),
+                getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[described.swizzle]}"),
                 api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             ),
