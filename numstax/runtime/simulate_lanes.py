@@ -95,10 +95,11 @@ class Lanes:
 
     def violation(self, kind: str, where: Any, detail: str) -> None:
         """Report it for the first lane where it holds."""
+        if not np.any(where):
+            return
         at = np.nonzero(np.broadcast_to(where, self.shape).reshape(-1))[0]
-        if at.size:
-            thread, block = self.thread.reshape(-1)[at[0]], self.number.reshape(-1)[at[0]] // self.order.threads
-            self.report.add(kind, self.line, f"{detail} (block {block}, thread {thread}; {at.size} threads)")
+        thread, block = self.thread.reshape(-1)[at[0]], self.number.reshape(-1)[at[0]] // self.order.threads
+        self.report.add(kind, self.line, f"{detail} (block {block}, thread {thread}; {at.size} threads)")
 
     # --- memory
 

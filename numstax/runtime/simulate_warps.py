@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -62,8 +61,7 @@ class WarpLanes(CopyingLanes):
         self.violation("barrier", bool(wrong), wrong)
 
     def mbarrier_init(self, address: Array, count: Array) -> None:
-        for lane, at in self._each(address):
-            number = int(self.spread(count)[0, lane])
+        for (at, number), (lane, *_) in self._alike(address, count).items():
             wrong = "" if 0 < number <= MOST_THREADS else f"an mbarrier for {number} threads"
             self.violation("barrier", bool(wrong) or at % 8 != 0, wrong or f"an mbarrier at {at}")
             thread = int(self.number[0, lane])
@@ -81,26 +79,26 @@ class WarpLanes(CopyingLanes):
 
     def mbarrier_arrive(self, address: Array, expected: Array | int = 0) -> None:
         """Each lane arrives, and expects so many more bytes in the phase."""
-        lanes = list(self._each(address))
-        for at in sorted({at for _, at in lanes}):
-            arriving = [lane for lane, where in lanes if where == at]
-            mbarrier = self._mbarrier(at, arriving[0])
+        for (at, nbytes), lanes in self._alike(address, expected).items():
+            mbarrier = self._mbarrier(at, lanes[0])
             if mbarrier is not None:
-                nbytes = int(self.spread(expected)[0, arriving].sum())
-                wrong = mbarrier.arrive(self.order.send(self._warp), len(arriving), nbytes)
+                wrong = mbarrier.arrive(self.order.send(self._warp), len(lanes), nbytes * len(lanes))
                 self.violation("barrier", bool(wrong), wrong)
 
     def mbarrier_wait(self, address: Array, parity: Array) -> None:
         """Until no phase of that parity runs."""
-        for lane, at in self._each(address):
+        for (at, which), (lane, *_) in self._alike(address, parity).items():
             mbarrier = self._mbarrier(at, lane)
             if mbarrier is not None:
-                self._barriers.wait(mbarrier, self._warp, int(self.spread(parity)[0, lane]), at)
+                self._barriers.wait(mbarrier, self._warp, which, at)
 
-    def _each(self, values: Array) -> Iterator[tuple[int, int]]:
-        """Each active lane, and its value."""
-        values = self.spread(values)
-        return ((int(lane), int(values[0, lane])) for lane in np.nonzero(self.active[0])[0])
+    def _alike(self, *values: Array | int) -> dict[tuple[int, ...], list[int]]:
+        """The active lanes by their values."""
+        lanes = np.nonzero(self.active[0])[0].tolist()
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for lane, *own in zip(lanes, *(self.spread(v)[0, lanes].tolist() for v in values), strict=True):
+            alike.setdefault(tuple(own), []).append(lane)
+        return alike
 
     def _mbarrier(self, address: int, lane: int, copied: bool = False) -> Mbarrier | None:
         found = self._barriers.mbarriers.get((self._of, address))
