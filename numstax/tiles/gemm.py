@@ -6,7 +6,7 @@ multiprocessor outwards and inwards:
   block    as much reuse (m n / (m + n)) as shared memory and registers allow; a row of a k step is one line of memory
   warp     the arrangement that reads least from shared memory.  Where copies are not asynchronous only other warps hide
            their latency, so a block has as many as it may; else stages hide it and warps are few and large
-  device   a smaller tile where there would be fewer blocks than SMs, or where the last round of blocks leaves SMs idle
+  device   a smaller tile where there would be fewer blocks than SMs (nearly), or where the last round of blocks leaves SMs idle
   stages   as many as shared memory holds, two at least, and three where copies are asynchronous
   order    groups of rows such that blocks that run together read least (Proposition 9.4)
   split    of k, where k >= 128 max(m, n) or tiles are fewer than SMs (section 9.8)
@@ -43,9 +43,11 @@ from numstax.tiles.tree import (
 
 EDGES = (16, 32, 64, 128, 256)
 """Of a block's tile."""
+BUSY = 0.9
+"""Of the SMs: a tile is too large where fewer have a block."""
 MARGIN = 1.1
 """How much faster a smaller tile must be predicted to be: predictions are no better than that."""
-SUSTAINED = 0.7
+SUSTAINED = 0.78
 """Of the rate of matrix instructions: what power lets a chip keep up."""
 HIDDEN = 0.1
 """What is left of the time of something that goes on beside something longer."""
@@ -212,8 +214,8 @@ def _shapes(problem: Product, gpu: Gpu, atoms: list[Atom]) -> Iterator[GemmTile]
 
 def _teams(bm: int, bn: int, atom: Atom, gpu: Gpu) -> Iterator[tuple[int, int]]:
     """Tiles of the teams among which a block's may be divided; for a number of teams, those with the least rim."""
-    if atom.family == "wgmma":  # instructions as wide as the tile, one or two below another
-        yield from ((wm, bn) for wm in (64, 128) if bm % wm == 0)
+    if atom.family == "wgmma":  # one instruction each, as wide as the tile
+        yield atom.m, bn
         return
     for teams in (4, 8) if gpu.asynchronous else (gpu.threads_block // atom.threads,):
         tiles = [(bm // down, bn * down // teams) for down in (1, 2, 4, 8, 16) if teams % down == 0]
@@ -248,10 +250,10 @@ def _group(problem: Product, tile: GemmTile, gpu: Gpu) -> int:
 
 
 def _default(problem: Product, priced: list[GemmTile], gpu: Gpu) -> GemmTile:
-    """The tile with most reuse that gives every SM a block, unless another is predicted to be clearly faster."""
+    """The tile with most reuse that gives the SMs a block each, unless another is predicted to be clearly faster."""
 
     def fills(tile: GemmTile) -> bool:
-        return problem.batch * tile.split * tile.tiles(problem.m, problem.n) >= gpu.sms
+        return problem.batch * tile.split * tile.tiles(problem.m, problem.n) >= BUSY * gpu.sms
 
     family = priced[0].atom.family
     full = [t for t in priced if t.atom.family == family and t.split == 1 and fills(t)]

@@ -97,12 +97,17 @@ def test_one_fact_of_the_row_changes_the_tile() -> None:
     assert many.block[0] * many.block[1] < 128 * 256
 
 
-@pytest.mark.parametrize("size", [512, 1024, 2048])
+@pytest.mark.parametrize("size", [512, 1024, 1536])
 def test_a_tile_shrinks_where_sms_would_be_idle(size: int) -> None:
     tile, large = (tile_of(H200, n, n, n, "bf16", out=2) for n in (size, 8192))
     assert large.tiles(size, size) < H200.sms
     assert tile.block[0] * tile.block[1] < large.block[0] * large.block[1]
     assert tile.tiles(size, size) * tile.split >= 0.9 * H200.sms
+
+
+def test_nearly_all_sms_are_enough() -> None:
+    """2048 cubed: 128 large tiles for 132 SMs are done sooner than two rounds of smaller ones."""
+    assert tile_of(H200, 2048, 2048, 2048, "bf16", out=2).block == (128, 256, 64)
 
 
 def test_long_sums_are_split() -> None:
