@@ -10,6 +10,7 @@ from numstax.errors import NumstaxError, NumstaxWarning
 from numstax.jit import Jitted, get_num_threads, jit, make_graph, set_num_threads
 
 if TYPE_CHECKING:
+    from numstax.convolution import conv2d
     from numstax.explanation import Explanation, explain
     from numstax.exported import Exported, load
     from numstax.exporting import export
@@ -23,6 +24,7 @@ _LATER = {
     "Explanation": "numstax.explanation",
     "Exported": "numstax.exported",
     "cond": "numstax.forms",
+    "conv2d": "numstax.convolution",
     "explain": "numstax.explanation",
     "export": "numstax.exporting",
     "fori_loop": "numstax.forms",
@@ -44,6 +46,7 @@ __all__ = [
     "NumstaxWarning",
     "check",
     "cond",
+    "conv2d",
     "explain",
     "export",
     "fori_loop",

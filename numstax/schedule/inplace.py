@@ -2,7 +2,8 @@
 
 Enters: fused units, all buffers and the names of the outputs.  Leaves: the same with some temporaries replaced
 by the buffer that a later kernel writes: at each outer point that kernel reads the old element before it stores
-the new one there.  The epilogue of a matrix product so runs in the product's own memory.
+the new one there.  The epilogue of a matrix product so runs in the product's own memory, and a product of another
+shape is the product.
 """
 
 from __future__ import annotations
@@ -41,7 +42,18 @@ def write_in_place(units: Sequence[Unit], buffers: Mapping[str, Buffer]) -> list
                 held[source] = target
     # a target may itself be overwritten by a later kernel
     names = {source: _final(source, held) for source in held}
-    return [_renamed(unit, names, buffers) for unit in units] if names else list(units)
+    renamed = (_renamed(unit, names, buffers) for unit in units) if names else units
+    return [unit for unit in renamed if not _is_idle(unit)]
+
+
+def _is_idle(unit: Unit) -> bool:
+    """Does it put every element where it is already?  So does a copy of another shape, in place."""
+    if not isinstance(unit, Kernel):
+        return False
+    effects = [(e, loop.body) for loop in unit.loops for e in loop.effects]
+    stores = [(e, body[e.value]) for e, body in effects if isinstance(e, Store)]
+    plain = all(i.op == "load" and not i.args and i.attr == (e.buffer, e.offset) for e, i in stores)
+    return plain and len(stores) == len(effects)
 
 
 def _final(name: str, held: Mapping[str, str]) -> str:

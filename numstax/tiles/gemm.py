@@ -6,7 +6,8 @@ multiprocessor outwards and inwards:
   block    as much reuse (m n / (m + n)) as shared memory and registers allow; a row of a k step is one line of memory
   warp     the arrangement that reads least from shared memory.  Where copies are not asynchronous only other warps hide
            their latency, so a block has as many as it may; else stages hide it and warps are few and large
-  device   a smaller tile where there would be fewer blocks than SMs (nearly), or where the last round of blocks leaves SMs idle
+  device   a smaller tile where there would be fewer blocks than SMs (nearly), or where the last round of blocks leaves
+           SMs idle
   stages   as many as shared memory holds, two at least, and three where copies are asynchronous
   order    groups of rows such that blocks that run together read least (Proposition 9.4)
   split    of k, where k >= 128 max(m, n) or tiles are fewer than SMs (section 9.8)

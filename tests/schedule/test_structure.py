@@ -226,6 +226,13 @@ def test_one_element_does_not_make_a_pass_serial() -> None:
     assert any(isinstance(k, Kernel) and k.outer for k in schedule.units)
 
 
+def test_a_product_of_another_shape_is_the_product() -> None:
+    random = np.random.default_rng(2)
+    a, b = random.random((40, 16)), random.random((16, 30))
+    (unit,) = compiled(lambda a, b: (a @ b).reshape(4, 10, 30), a, b).units
+    assert isinstance(unit, Extern)
+
+
 def test_matrix_product_takes_views_and_its_epilogue_is_in_place() -> None:
     schedule = compiled(lambda a, b, c: np.maximum(a.T @ b[:, ::2] + c, 0), *arrays((32, 48), (32, 80), (40,)))
     product, epilogue = schedule.units
