@@ -40,7 +40,11 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], object]] = {
 SIZES = st.one_of(
     st.integers(1, 9), st.sampled_from([31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 256, 257, 300]), st.integers(1, 150)
 )
-MACHINES = (H200, replace(H200, sms=1), replace(H200, sms=4, shared_block=4096, shared_sm=8192, threads_sm=256))
+MACHINES = (
+    H200,
+    replace(H200, sms=1),
+    replace(H200, sms=4, shared_block=4096, shared_sm=8192, threads_sm=256, threads_block=256),
+)
 DTYPES = [*map(np.dtype, ("f4", "f8", "i4", "u1", "?", "i8", "f2")), dtypes.BFLOAT16]
 
 

@@ -21,7 +21,7 @@ from tests.simulate.running import H200, simulate
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
-SMALL = replace(H200, sms=1, shared_block=2048, shared_sm=4096, threads_sm=128)
+SMALL = replace(H200, sms=1, shared_block=2048, shared_sm=4096, threads_sm=128, threads_block=128)
 
 
 @pytest.mark.parametrize("part", [splitting.BLOCK_PART, 1], ids=["whole", "parts"])
