@@ -8,6 +8,8 @@ by the number of the row, so that matrices of 8 rows are loaded without bank con
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numstax import dtypes
 from numstax.cuda_emit.product import LEFT, RIGHT, Fragment, Tiles, begin
 from numstax.cuda_emit.product_loads import Fetch, Slice
@@ -61,11 +63,15 @@ class _Mma:
         j = text.assign("j", f"{warp} % {across}*{self.matrix.warp[1]}")
         total = self._zeros()
         steps = self.kernel.index((tiles.depth + (depth - 1)) // depth)
-        for k in range(stages - 1):
-            with text.block(f"if {k} < {steps}"):
+        with text.block(f"for s in range({stages - 1})"):
+            with text.block(f"if s < {steps}"):
+                start, stage = text.assign("k", f"s*{depth}"), text.assign("q", f"s*{self.stage}")
                 for factor in (left, right):
-                    factor.begin(str(k * depth), f"{k * self.stage}")
-                    factor.finish(f"{k * self.stage}")
+                    factor.copy(start, stage)
+                with text.block(f"for q in range({STEPS})"):
+                    for factor in (left, right):
+                        factor.fetch(start)
+                        factor.put(stage)
             text.line("copy_commit()")
         text.line("slot = 0")
         text.line(f"free = {stages - 1}")
@@ -73,15 +79,12 @@ class _Mma:
             text.line(f"copy_wait_{stages - 2}()")
             text.line("barrier()")
             text.line(f"there = s + {stages - 1} < {steps}")
+            later = text.assign("k", f"(s + {stages - 1})*{depth}")
             with text.block("if there"):
-                later = text.assign("k", f"(s + {stages - 1})*{depth}")
                 for factor in (left, right):
-                    factor.begin(later, f"free*{self.stage}")
+                    factor.copy(later, f"free*{self.stage}")
             text.line("copy_commit()")
-            self._multiply(left.fragments(lane, i), right.fragments(lane, j), total)
-            with text.block("if there"):
-                for factor in (left, right):
-                    factor.finish(f"free*{self.stage}")
+            self._multiply((left, lane, i), (right, lane, j), total, later)
             text.line("free = slot")
             text.line(f"slot = 0 if slot == {stages - 1} else slot + 1")
         i, j = text.assign("i", f"{i} + {lane} // 4"), text.assign("j", f"{j} + {lane} % 4*2")
@@ -104,22 +107,32 @@ class _Mma:
             self.text.line("unroll()")
         return total
 
-    def _multiply(self, left: tuple[str, str], right: tuple[str, str], total: str) -> None:
-        """The slices in the current slot: fragments of a warp's part, step by step."""
-        text, across = self.text, self.across
+    def _multiply(self, left: Place, right: Place, total: str, later: str) -> None:
+        """The slices in the current slot, step by step; what is fetched through registers is brought meanwhile."""
+        text, across, sides = self.text, self.across, (left, right)
         text.line(f"a = registers_u32({4 * self.down})")
         text.line(f"b = registers_u32({2 * across})")
+        fetched = [factor for factor, _, _ in sides if factor.fetched]
         with text.block(f"for q in range({STEPS})"):
-            for array, count, (load, place) in (("a", self.down, left), ("b", across // 2, right)):
+            for array, count, (factor, lane, first) in zip("ab", (self.down, across // 2), sides, strict=True):
+                load, place = factor.fragment(lane, first)
                 with text.block(f"for e in range({count})"):
                     registers = _places(array, "e*4", 4)
                     text.line(f"{registers} = {load}({self.base} + slot*{self.stage} + {place})")
                     text.line("unroll()")
+            if fetched:
+                with text.block("if there"):
+                    for factor in fetched:
+                        factor.fetch(later)
             with text.block(f"for e in range({self.down * across})"):
                 held = _places(total, "e*4", 4)
                 a, b = _places("a", f"e // {across}*4", 4), _places("b", f"e % {across}*2", 2)
                 text.line(f"{held} = mma_{self.matrix.operand}(({held}), ({a}), ({b}))")
                 text.line("unroll()")
+            if fetched:
+                with text.block("if there"):
+                    for factor in fetched:
+                        factor.put(f"free*{self.stage}")
             text.line("unroll()")
 
 
@@ -135,18 +148,19 @@ class _Factor:
         found = operand_of(mma.kernel.kernel, mma.parts.product, entry, wanted.variables)
         self.itemsize, along = mma.factor.itemsize, mma.parts.product.along
         self.matrix: Matrix | None = None
-        self.fetch: Fetch | None = None
+        self.fetched: Fetch | None = None
         if isinstance(found, Matrix) and found.buffer.dtype == mma.factor and self._turns(found.inner in along):
             self.matrix = found
             self.along_k = found.inner in along
         else:
-            self.fetch = Fetch(mma.kernel, mma.tiles, wanted, thread, mma.threads)
-            self.along_k = self.fetch.is_deep or not self._turns(False)
+            part = replace(wanted, depth=wanted.depth // STEPS)
+            self.fetched = Fetch(mma.kernel, mma.tiles, part, thread, mma.threads)
+            self.along_k = self.fetched.is_deep or not self._turns(False)
         self.row = SPAN if self.along_k else wanted.size * self.itemsize
         """Bytes of a row in shared memory."""
         self.nbytes = wanted.size * wanted.depth * self.itemsize
         self.turn = min(8, self.row // PIECE)
-        if self.fetch:
+        if self.fetched:
             name = dtypes.name(dtypes.storage(mma.factor))
             self.shared, self.name = self.text.assign("s", f"shared_{name}(int32(0))"), name
 
@@ -158,10 +172,14 @@ class _Factor:
         """The byte of a piece in a slice; `row` is a depth where neighbours lie along the rows."""
         return f"{row}*{self.row} + ({piece} ^ {row} % {self.turn})*{PIECE}"
 
-    def begin(self, depth: str, stage: str) -> None:
-        """Start to bring the slice from that depth on to the stage that begins at that byte."""
-        if self.fetch:
-            self.fetch.load(depth)
+    def fetch(self, depth: str) -> None:
+        """Load step q of the slice from that depth on to registers, where it is not copied."""
+        if self.fetched:
+            self.fetched.load(self.text.assign("k", f"{depth} + q*{self.fetched.slice.depth}"))
+
+    def copy(self, depth: str, stage: str) -> None:
+        """Start to copy the slice from that depth on to the stage that begins at that byte."""
+        if self.fetched:
             return
         text, found, wanted = self.text, self.matrix, self.wanted
         assert found is not None
@@ -175,35 +193,43 @@ class _Factor:
             down, deep = (slow, fast) if self.along_k else (fast, slow)
             i, k = text.assign("i", f"{wanted.first} + {down}"), text.assign("k", f"{depth} + {deep}")
             names = {**tiles.named(wanted.variables, i), **tiles.named(tiles.parts.product.along, k)}
-            inner, outer = (k, i) if self.along_k else (i, k)
-            ends = {i: wanted.extent, k: tiles.depth}
-            size = self.itemsize
-            there = f"min(max({self.mma.kernel.index(ends[inner])} - {inner}, 0), {unit})*{size}"
-            if divides(unit, ends[inner]) is True:
-                there = f"({PIECE} if {inner} < {self.mma.kernel.index(ends[inner])} else 0)"
-            text.line(f"n = {there} if {outer} < {self.mma.kernel.index(ends[outer])} else 0")
-            load = next(iter(wanted.loop.loads()))
-            offset = text.index(load[1], {**self.mma.kernel.names, **names})
-            buffer = text.buffer(found.buffer)
-            name = dtypes.name(dtypes.storage(found.buffer.dtype))
+            ends = ((i, wanted.extent, wanted.size), (k, tiles.depth, wanted.depth))
+            inner, outer = ends[::-1] if self.along_k else ends
+            inside = tiles.mask(outer)
+            read = str(PIECE)
+            if divides(unit, inner[1]) is not True:
+                left = f"max({self.mma.kernel.index(inner[1])} - {inner[0]}, 0)"
+                read = f"min({left}, {unit})*{self.itemsize}"
+            else:
+                inside = tiles.mask(outer, inner)
+            if inside:
+                read = f"{read} if {inside} else 0"
+            ((_, offset),) = wanted.loop.loads()
+            at = text.index(offset, {**self.mma.kernel.names, **names})
+            if not read.isdigit():
+                read = text.assign("n", read)
+                at = f"{at} if {read} > 0 else 0"
+            name, buffer = dtypes.name(dtypes.storage(found.buffer.dtype)), text.buffer(found.buffer)
             to = f"{self.mma.base} + {stage} + {self.start} + {self._at(row, piece)}"
-            text.line(f"copy_async_16_{name}({to}, {buffer}, {offset} if n > 0 else 0, n)")
+            text.line(f"copy_async_16_{name}({to}, {buffer}, {at}, {read})")
             text.line("unroll()")
 
-    def finish(self, stage: str) -> None:
-        """Store what was fetched to registers."""
-        if not self.fetch:
+    def put(self, stage: str) -> None:
+        """Store what was fetched."""
+        if not self.fetched:
             return
+        step = f"q*{self.fetched.slice.depth}"
         unit = PIECE // self.itemsize
 
         def at(row: str, deep: str) -> str:
+            deep = f"({step} + {deep})"
             line, along = (row, deep) if self.along_k else (deep, row)
             byte = f"{self._at(line, f'({along} // {unit})')} + {along} % {unit}*{self.itemsize}"
             return f"({stage} + {self.start} + {byte}) // {self.itemsize}"
 
-        self.fetch.store(self.shared, at, is_deep=self.along_k)
+        self.fetched.store(self.shared, at, is_deep=self.along_k)
 
-    def fragments(self, lane: str, first: str) -> tuple[str, str]:
+    def fragment(self, lane: str, first: str) -> tuple[str, str]:
         """The instruction that loads fragment e of step q, and the byte that this lane gives it."""
         is_left = self.wanted.name == LEFT
         low, high = f"{lane} % {COLUMNS}", f"({lane} // {COLUMNS} % 2)"
@@ -216,3 +242,7 @@ class _Factor:
         row = f"(q*{ROWS} + {deep}*{COLUMNS} + {low})"
         unit = PIECE // self.itemsize
         return "load_matrix_turned", f"{self.start} + {self._at(row, f'(({first} + e*{ROWS}) // {unit} + {side})')}"
+
+
+Place = tuple[_Factor, str, str]
+"""A factor, the number of a thread in its warp, and the first row (column) of the warp's part."""

@@ -56,7 +56,7 @@ class Outlets(FragmentStores):
         formula, batch = self.text.formula, matrix.batch
         sizes = (matrix.inner, matrix.outer, *(v for v, _ in batch))
         described = TensorMap(
-            dtypes.name(dtypes.storage(matrix.buffer.dtype)),
+            dtypes.name(matrix.buffer.dtype),
             tuple(formula(v.extent) for v in sizes),
             tuple(formula(s) for s in (matrix.stride, *(s for _, s in batch))),
             (self.columns, ROWS, *[1] * len(batch)),

@@ -75,7 +75,7 @@ class Fetch:
             row, deep = self._place(number)
             i, k = self.text.assign("i", f"{wanted.first} + {row}"), self.text.assign("k", f"{start} + {deep}")
             names = {**tiles.named(wanted.variables, i), **tiles.named(along, k)}
-            return names, tiles.mask((i, wanted.extent, wanted.size), (k, tiles.depth, wanted.depth))
+            return names, tiles.mask((i, wanted.extent, wanted.size), (k, tiles.depth, tiles.matrix.block[2]))
 
         def nothing(chunk: Chunk) -> None:
             with chunk.elements(self.kernel):

@@ -10,25 +10,16 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from numstax.atoms import FORMATS
-from numstax.program import Param, TensorMap
+from numstax.program import Param
 from numstax.runtime.driver import checked
 
 ENCODED = 128
 """Bytes of a map."""
 KEPT = 64
 """Maps of one parameter that are kept."""
-_TYPES = {
-    "bf16": "BFLOAT16",
-    "f16": "FLOAT16",
-    "f32": "FLOAT32",
-    "tf32": "TFLOAT32",
-    "f64": "FLOAT64",
-    "f8e4m3": "UINT8",
-    "f8e5m2": "UINT8",
-    "i8": "UINT8",
-    "u8": "UINT8",
-}
+_ROUNDED = {"tf32": "TFLOAT32"}
+_WHOLE = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
+"""By bytes of an element: copies do not change elements, but for those that are rounded."""
 
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 
@@ -37,29 +28,34 @@ class Encoder:
     def __init__(self, api: Any, params: Sequence[Param]) -> None:
         self.api = api
         self._sizes = [(k, p.name) for k, p in enumerate(params) if p.kind in ("size", "size32")]
-        self._maps = [(k, p.map, dict[tuple[int, ...], bytes]()) for k, p in enumerate(params) if p.map is not None]
+        self._maps = [(k, p, dict[tuple[int, ...], bytes]()) for k, p in enumerate(params) if p.map is not None]
 
     def words(self, words: Sequence[Any]) -> list[Any]:
         """The words with maps in place of addresses."""
         out, sizes = list(words), {name: words[k] for k, name in self._sizes}
-        for k, described, known in self._maps:
+        for k, param, known in self._maps:
             key = (words[k], *sizes.values())
             if key not in known:
                 if len(known) == KEPT:
                     known.clear()
-                known[key] = self._encoded(described, words[k], sizes)
+                known[key] = self._encoded(param, words[k], sizes)
             out[k] = known[key]
         return out
 
-    def _encoded(self, described: TensorMap, address: int, sizes: dict[str, int]) -> bytes:
+    def _encoded(self, param: Param, address: int, sizes: dict[str, int]) -> bytes:
+        described, dtype = param.map, param.dtype
+        assert described is not None
+        assert dtype is not None
+
         def value(expression: str) -> int:
             return int(eval(expression, {"__builtins__": {}}, sizes))
 
-        api, itemsize = self.api, FORMATS[described.format]
+        api, itemsize = self.api, dtype.itemsize
+        kind = _ROUNDED.get(described.format) or _WHOLE[itemsize]
         made = checked(
             api,
             api.cuTensorMapEncodeTiled(
-                getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[described.format]}"),
+                getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
                 len(described.box),
                 address + value(described.offset) * itemsize,
                 [api.cuuint64_t(value(n)) for n in described.sizes],

@@ -21,11 +21,13 @@ from numstax.hardware import Gpu
 from numstax.ir.contraction import product_of
 from numstax.ir.loops import Kernel, Refusal, Schedule, Tiling, Unit, in_bodies
 from numstax.tiles.cuda_columns import tile_columns
+from numstax.tiles.cuda_copies import with_copies
 from numstax.tiles.cuda_locals import in_memory
 from numstax.tiles.cuda_points import tile_points
 from numstax.tiles.cuda_products import tile_product
 from numstax.tiles.cuda_rows import in_order, tile_rows
 from numstax.tiles.cuda_scatters import pieces
+from numstax.tiles.cuda_splits import split_product
 
 
 def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
@@ -33,9 +35,15 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
     schedule = in_bodies(schedule, lambda body: tile(body, gpu))
     units: list[Unit] = []
     slow: list[Refusal] = []
+    fresh = {b.name: b for b in schedule.buffers}
     for unit in schedule.units:
         if not isinstance(unit, Kernel):
             units.append(unit)
+            continue
+        if product_of(unit) is not None:
+            made = _product(unit, gpu)
+            units += made
+            fresh |= {b.name: b for kernel in made for b in kernel.buffers if b.kind != "local"}
             continue
         parts = pieces(unit)
         if parts == (unit,):
@@ -44,15 +52,25 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
                 slow.append(Refusal(unit.name, f"{reason}: one thread for each row"))
         else:
             units += [part.with_tiling(replace(tile_points(part, gpu, tiles=False), form="scatter")) for part in parts]
-    made = replace(schedule, units=tuple(units), refusals=(*schedule.refusals, *slow))
-    return in_memory(made, gpu)
+    refusals = (*schedule.refusals, *slow)
+    tiled = replace(schedule, units=tuple(units), buffers=tuple(fresh.values()), refusals=refusals)
+    return in_memory(tiled, gpu)
+
+
+def _product(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
+    """A product of matrices, and what is done for it before and after."""
+    *copies, last = with_copies(kernel, gpu)
+    parts = split_product(last)
+    if parts is None:
+        return (*copies, last)
+    sums, rest = parts
+    found = product_of(sums)
+    assert found is not None
+    return (*copies, sums.with_tiling(tile_product(sums, found, gpu)), rest.with_tiling(tiling(rest, gpu)))
 
 
 def tiling(kernel: Kernel, gpu: Gpu) -> Tiling:
     """The tiling of one kernel."""
-    product = product_of(kernel)
-    if product is not None:
-        return tile_product(kernel, product, gpu)
     if not any(loop.inner for loop in kernel.loops):
         return tile_points(kernel, gpu)
     return tile_columns(kernel, gpu) or tile_rows(kernel, gpu)

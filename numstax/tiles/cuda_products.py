@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numstax import dtypes
+from numstax.atoms import FORMATS
 from numstax.hardware import Gpu
 from numstax.ir.contraction import Matrix, Product, operand_of
-from numstax.ir.index import hint, product
+from numstax.ir.index import ZERO, hint, less, product
 from numstax.ir.loops import Kernel, MatrixTiling, Tiling
 from numstax.tiles.feasibility import Infeasible
 from numstax.tiles.gemm import GemmTile, gemm_tiles
 
-WARP = 32
+WARP, SPAN = 32, 128
+ROWS = 64
+"""Of one warpgroup instruction."""
+_FLOATS = ("bf16", "f16", "tf32", "f8e4m3", "f8e5m2")
+TEMPLATES = {"wgmma": _FLOATS, "mma": (*_FLOATS, "i8", "u8")}
+"""What the templates of a family multiply."""
+LONG_PART = 256
+"""Terms of a sum that are worth computing apart from others."""
+COPYING, FETCHING = 64, 32
+"""Accumulators of a thread, at most, where it also holds fragments and addresses of what is copied, or what passes
+through its registers."""
 
 
 def tile_product(kernel: Kernel, found: Product, gpu: Gpu) -> Tiling:
@@ -32,34 +45,41 @@ def _format(kernel: Kernel, found: Product) -> str:
     return "tf32" if dtype == dtypes.FLOAT32 and found.effect.precision == "medium" else dtypes.name(dtype)
 
 
+def _sides(kernel: Kernel, found: Product) -> tuple[Matrix | str, Matrix | str]:
+    effect = found.effect
+    left = operand_of(kernel, found, effect.value, found.rows)
+    return left, operand_of(kernel, found, effect.other, found.columns)
+
+
 def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> MatrixTiling | None:
     """Warpgroup instructions, where the factors are matrices that the copy engine can read."""
-    effect, kind = found.effect, _format(kernel, found)
-    if kind not in ("bf16", "f16", "tf32", "f8e4m3", "f8e5m2"):
+    sides, kind = _sides(kernel, found), _format(kernel, found)
+    inner = {side.inner for side in sides if isinstance(side, Matrix)}
+    if not all(isinstance(side, Matrix) for side in sides) or (FORMATS.get(kind) != 2 and inner != set(found.along)):
         return None
-    left = operand_of(kernel, found, effect.value, found.rows)
-    right = operand_of(kernel, found, effect.other, found.columns)
-    if not isinstance(left, Matrix) or not isinstance(right, Matrix):
-        return None
-    if left.buffer.dtype.itemsize != 2 and {left.inner, right.inner} != set(found.along):
-        return None
-    m, n, k, batch = _extents(found)
-    tiles = gemm_tiles(gpu, m, n, k, kind, out=effect.dtype.itemsize, batch=batch, family="wgmma")
-    if isinstance(tiles, Infeasible):
-        return None
-    return next((_matrix(t, kind, gpu) for t in tiles if t.warp[0] == 64 and t.split == 1), None)
+    return _chosen(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS)
 
 
 def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> MatrixTiling | None:
     """Instructions of one warp, for any strides."""
     kind = _format(kernel, found)
-    if kind not in ("bf16", "f16", "tf32", "f8e4m3", "f8e5m2", "i8", "u8"):
+    turned = FORMATS.get(kind) == 2
+    copied = (isinstance(side, Matrix) and (turned or side.inner in found.along) for side in _sides(kernel, found))
+    most = COPYING if all(copied) else FETCHING
+    return _chosen(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
+
+
+def _chosen(
+    found: Product, gpu: Gpu, kind: str, family: str, serves: Callable[[GemmTile], bool]
+) -> MatrixTiling | None:
+    """The best tile of a family that its template can serve."""
+    if kind not in TEMPLATES[family] or less(ZERO, product(v.extent for v in found.along)) is not True:
         return None
     m, n, k, batch = _extents(found)
-    tiles = gemm_tiles(gpu, m, n, k, kind, out=found.effect.dtype.itemsize, batch=batch, family="mma")
+    tiles = gemm_tiles(gpu, m, n, k, kind, out=found.effect.dtype.itemsize, batch=batch, family=family)
     if isinstance(tiles, Infeasible):
         return None
-    return next((_matrix(t, kind, gpu) for t in tiles if _is_whole(t)), None)
+    return next((_matrix(tile, kind, gpu) for tile in tiles if serves(tile)), None)
 
 
 def _is_whole(tile: GemmTile) -> bool:
@@ -67,22 +87,23 @@ def _is_whole(tile: GemmTile) -> bool:
     (bm, bn, bk), (wm, wn, _), size = tile.block, tile.warp, tile.atom.itemsize
     pieces = (bm * size // 16, bn * size // 16)
     rows = all(p % 8 == 0 or p in (1, 2, 4) for p in pieces)
-    return tile.split == 1 and bk * size == 128 and wm % 16 == 0 and wn % 16 == 0 and rows and tile.stages >= 2
+    return bk * size == SPAN and wm % 16 == 0 and wn % 16 == 0 and rows
 
 
 def _matrix(tile: GemmTile, kind: str, gpu: Gpu) -> MatrixTiling:
     resident = gpu.sms if tile.persistent else 0
-    return MatrixTiling(
-        tile.atom.family, kind, tile.block, tile.warp[:2], tile.stages, tile.group, resident, tile.producers
-    )
+    parts = (tile.block, tile.warp[:2], tile.stages, tile.group, resident, tile.producers, tile.split, tile.cost)
+    return MatrixTiling(tile.atom.family, kind, *parts)
 
 
 def _fma(found: Product, gpu: Gpu) -> MatrixTiling:
     """Products one element at a time: exact for every dtype."""
-    rows, columns, _, _ = _extents(found)
+    rows, columns, depth, batch = _extents(found)
     wide = dtypes.accumulator(found.effect.dtype).itemsize == 8
     edge = 64 if wide else 128
-    while edge > 64 and -(-rows // edge) * -(-columns // edge) < gpu.sms:
+    while edge > 64 and batch * -(-rows // edge) * -(-columns // edge) < gpu.sms:
         edge //= 2
+    tiles = batch * -(-rows // edge) * -(-columns // edge)
+    split = max(1, min(gpu.sms // tiles, depth // LONG_PART))
     warp = (32, 32) if edge == 64 else (32, 64)
-    return MatrixTiling("fma", dtypes.name(found.effect.dtype), (edge, edge, 8), warp, 2)
+    return MatrixTiling("fma", dtypes.name(found.effect.dtype), (edge, edge, 8), warp, 2, split=split)

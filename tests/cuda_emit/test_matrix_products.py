@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from numstax.ir.loops import MatrixTiling
-from numstax.tiles import cuda_products
+from numstax.tiles import cuda_copies, cuda_products
 from tests.cuda_emit.running import programs, simulated
 
 BF16 = ml_dtypes.bfloat16
@@ -108,3 +108,31 @@ def test_other_dtypes(dtype: str) -> None:
 
 def test_factors_that_the_copy_engine_cannot_read_go_to_warps() -> None:
     compare(lambda a, b: a[:, 1:] @ b[1:], matrix(64, 73), matrix(73, 64, seed=1), start="mma_bf16(")
+
+
+def test_large_factors_are_copied_to_where_the_copy_engine_can_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(a: np.ndarray, b: np.ndarray) -> object:
+        return np.maximum(a[:, 1:] @ b, 0)
+
+    big = programs(function, np.zeros((4096, 4097), BF16), np.zeros((4096, 4096), BF16))
+    assert [p.name[:3] for p in big] == ["poi", "tem"]
+    assert "tensor_load_2d(" in big[1].text
+    monkeypatch.setattr(cuda_copies, "_seconds", lambda *_: -1.0)
+    a, b = matrix(70, 68), matrix(67, 71, seed=1)
+    assert [p.name[:3] for p in programs(function, a, b)] == ["poi", "poi", "tem"]
+    (got,), _, _ = simulated(function, a, b)
+    want = np.maximum(a[:, 1:].astype("f8") @ b.astype("f8"), 0)
+    assert np.abs(got.astype("f8") - want).max() <= STEP["bfloat16"] * want.max()
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float32])
+def test_long_sums_with_few_results_are_computed_in_parts(dtype: object) -> None:
+    def function(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> object:
+        return np.maximum(a @ b + c, 0)
+
+    arguments = matrix(40, 2048, dtype=dtype), matrix(2048, 24, dtype=dtype, seed=1), matrix(24, dtype=dtype, seed=2)
+    names = [p.name for p in programs(function, *arguments)]
+    assert names == ["tem_matmul", "red_add_add_maximum"]
+    (got,), _, _ = simulated(function, *arguments)
+    want = function(*(x.astype("f8") for x in arguments))
+    assert np.abs(got.astype("f8") - want).max() <= 4 * STEP[got.dtype.name] * np.abs(want).max()
