@@ -75,7 +75,8 @@ def _named_barrier(name: str, number: str, threads: str) -> Instruction:
 def _registers(name: str, direction: str, count: str) -> Instruction:
     """Registers of a thread, given to or taken from the others of the block."""
     mode = {"less": "dec", "more": "inc"}[direction]
-    return _effect(name, f"setmaxnreg.{mode}.sync.aligned.u32 {count};", together=True, model=models.nothing)
+    text = f"setmaxnreg.{mode}.sync.aligned.u32 {count};"
+    return _effect(name, text, together=True, waits=True, model=models.registers(int(count)))
 
 
 def _tensor_load(name: str, rank: str) -> Instruction:

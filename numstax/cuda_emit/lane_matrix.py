@@ -96,6 +96,10 @@ def async_fence(lanes: Lanes) -> None:
     lanes.proxy_fence()
 
 
+def registers(count: int) -> Model:
+    return lambda lanes: lanes.registers(count)
+
+
 # --- copies
 
 

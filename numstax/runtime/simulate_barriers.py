@@ -15,6 +15,8 @@ from numstax.runtime.simulate_team import Team
 
 MOST_BYTES, MOST_THREADS, NAMED = (1 << 20) - 1, (1 << 20) - 1, 16
 """An mbarrier expects so many bytes and arrivals at most; so many barriers of a block have a number."""
+REGISTERS = 1 << 16
+"""Of an SM, which a block whose warps exchange them has to itself."""
 
 
 class Mbarrier:
@@ -85,10 +87,13 @@ class Named:
 
 
 class Barriers:
-    """All barriers of a team, by block and number or address."""
+    """All barriers of a team, by block and number or address, and the registers that the threads of each warp have."""
 
     def __init__(self, team: Team, order: Order) -> None:
         self.mbarriers: dict[tuple[int, int], Mbarrier] = {}
+        each = REGISTERS // order.threads // 8 * 8
+        self._registers = dict.fromkeys(range(order.first, order.first + len(order.known[0])), each)
+        self._most = each * len(self._registers)
         self._team, self._order = team, order
         self._named: dict[tuple[int, int], Named] = {}
 
@@ -121,6 +126,15 @@ class Barriers:
         """Threads of a block whose warps are not done."""
         each = self._order.threads // LANES
         return LANES * sum(warp // each == block for warp in self._team.alive())
+
+    def registers(self, warp: int, count: int) -> None:
+        """Wait for so many registers in each thread of a warp, which others may have to give back."""
+
+        def there() -> bool:
+            return sum(self._registers.values()) - self._registers[warp] + count <= self._most
+
+        self._team.wait(there, lambda: f"{count} registers in each thread")
+        self._registers[warp] = count
 
     def wait(self, barrier: Mbarrier, warp: int, parity: int, address: int) -> None:
         def wants() -> str:

@@ -13,6 +13,9 @@ from numstax.runtime.simulate_memory import Pointer
 from numstax.runtime.simulate_order import LANES, ONE, PROXY, THREADS, Array
 from numstax.runtime.simulate_team import Team
 
+FEWEST, MOST = 24, 256
+"""Registers of a thread that a warp may ask for, in eights."""
+
 
 @record(eq=False)
 class TensorView:
@@ -59,6 +62,12 @@ class WarpLanes(CopyingLanes):
         self.together(f"barrier {number}")
         wrong = self._barriers.named(self._of, number, self._warp, threads, waits)
         self.violation("barrier", bool(wrong), wrong)
+
+    def registers(self, count: int) -> None:
+        """Give registers back, or wait for more."""
+        wrong = count % 8 != 0 or not FEWEST <= count <= MOST
+        self.violation("launch", wrong, f"{count} registers in each thread")
+        self._barriers.registers(self._warp, count)
 
     def mbarrier_init(self, address: Array, count: Array) -> None:
         for (at, number), (lane, *_) in self._alike(address, count).items():

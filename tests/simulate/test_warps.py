@@ -5,7 +5,7 @@ import pytest
 
 from numstax.errors import SimulationError
 from numstax.runtime.simulate import run
-from tests.simulate.matrix_programs import specialised_product, stored_tiles
+from tests.simulate.matrix_programs import pointers, program, specialised_product, stored_tiles
 
 
 def reported(case, seed=None):
@@ -95,6 +95,26 @@ def test_an_error_in_one_warp_ends_all():
 def test_what_stores_need(before, after, kind, seed):
     report = reported(stored_tiles().with_text(before, after), seed)
     assert report.of(kind), report.violations
+
+
+def exchanged(more, less):
+    text = f"""
+def tem_exchange(out):
+    t = thread_x()
+    if uniform_i32(t >> 7) == 0:
+        registers_less_{less}()
+    else:
+        registers_more_{more}()
+    out[t] = float32(1)
+"""
+    return run(program(text, 384, 0, *pointers(out="f4")), [np.zeros(384, "f4")], check=False)
+
+
+def test_registers_are_exchanged():
+    assert not exchanged(232, 40).violations
+    assert "warps 11: 240 registers in each thread" in exchanged(240, 40).of("deadlock")[0].detail
+    assert exchanged(228, 40).of("launch")
+    assert exchanged(232, 16).of("launch")
 
 
 def test_a_fence_of_the_storing_lane_after_the_barrier():
