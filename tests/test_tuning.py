@@ -185,7 +185,7 @@ class Spilling(SimulatedDevice):
 def test_kernels_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "SAMPLES", 1)
     knobs = Knobs(cache_dir=tmp_path, tune="random")
-    bench = tuning.GpuBench(DeviceHost(knobs, Spilling()))
+    bench = tuning.GpuBench(DeviceHost(knobs, Spilling()), repeat=2)
     array = ARRAY[:8, :16].copy()
     (choice,) = choices(points, array, GPUS["H200"])
     tuner = tuning.Tuner(knobs, bench)
