@@ -119,7 +119,7 @@ class Exported:
             outputs = self._launch.call(*passed, *(sizes[dim.name] for dim in declared.dims))
         except CannotRunError as error:
             if error.requirement:
-                kind = ZeroDivideError if error.requirement == "zero" else PythonNumberError
+                kind = ZeroDivideError if error.requirement in ("zero", "weights") else PythonNumberError
                 raise kind(str(error), None, REQUIREMENTS[error.requirement].remedy) from None
             raise SizeError(f"{self.__name__} was exported for other results of a library function: {error}") from None
         for spec, value, used in zip(self._specs, given, inputs, strict=True):

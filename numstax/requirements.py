@@ -1,7 +1,8 @@
-"""What compiled code requires of Python numbers, and what becomes of a call in which it does not hold.
+"""What compiled code requires of numbers, and what becomes of a call in which it does not hold.
 
-Compiled code holds Python's integers in 64 bits and raises none of the exceptions that Python's operators raise.
-Where a value would show that, the program reports it, and the call is done again by Python.
+Compiled code holds Python's integers in 64 bits and raises none of the exceptions that Python's operators, and a few
+of NumPy's, raise for some values.  Where a value would show that, the program reports it, and the call is done again
+by Python.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class Requirement:
 REQUIREMENTS = {
     "zero": Requirement("a Python number is divided by zero"),
     "raises": Requirement("Python raises an exception"),
+    "power": Requirement("an integer is raised to a negative integer power"),
+    "weights": Requirement("the weights of an average sum to zero"),
     "range": Requirement(
         "a Python integer is beyond 64 bits",
         "use NumPy integers, such as np.int64 or np.uint32, where they are to wrap around",

@@ -100,7 +100,22 @@ def apply(rec: Recorder, op: str, values: Sequence[object], dtype: np.dtype | No
         return rec.fresh(rec.nodes.full(decided, dtypes.BOOL, shape), is_scalar=not shape)
     nodes = [expand(rec, x, d, shape) for x, d in zip(operands, operand_dtypes, strict=True)]
     arrays = [(x.sizes, x.strides_in_elements) for x in operands if isinstance(x, TracedArray) and x.sizes]
-    return rec.laid_out(rec.nodes.elementwise(op, nodes, result), keep_order(rec.shapes, shape, arrays), not shape)
+    made = rec.nodes.elementwise(op, nodes, result)
+    if op == "power" and dtypes.kind(result) == "i":
+        made = _power_of_integers(rec, made, nodes[1])
+    return rec.laid_out(made, keep_order(rec.shapes, shape, arrays), not shape)
+
+
+def _power_of_integers(rec: Recorder, power: Node, exponent: Node) -> Node:
+    """NumPy has no negative powers of integers."""
+    known = rec.known(exponent)
+    if known is not None:
+        if (known < 0).any():
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        return power
+    zero = rec.nodes.full(0, exponent.dtype, exponent.shape)
+    holds = rec.nodes.elementwise("greater_equal", (exponent, zero), dtypes.BOOL)
+    return rec.nodes.require(power, holds, "power")
 
 
 def _is_ambiguous(rec: Recorder, operands: Sequence[Any]) -> bool:

@@ -138,7 +138,7 @@ def _expand(rec: Recorder, x: TracedArray, key: object) -> tuple[list[_Item], bo
                 raise OutOfBoundsError("an index can only have a single ellipsis ('...')", user_origin())
             ellipsis_at = len(items)
         else:
-            items += _item(rec, part)
+            items.append(_item(rec, part))
     used = sum(i.axes for i in items)
     if used > x.ndim:
         raise OutOfBoundsError(
@@ -146,12 +146,23 @@ def _expand(rec: Recorder, x: TracedArray, key: object) -> tuple[list[_Item], bo
         )
     at = len(items) if ellipsis_at is None else ellipsis_at
     items[at:at] = [_Item("slice", slice(None))] * (x.ndim - used)
+    settled: list[_Item] = []
     axis = 0
-    for k, item in enumerate(items):
-        if type(item.value) is Size and _is_undecided(rec.shapes, item.value.index, x.sizes[axis]):
-            items[k] = _Item("array", rec.lift(item.value))
+    for item in items:
+        settled += _settled(rec, x, item, axis)
         axis += item.axes
-    return items, ellipsis_at is not None
+    return settled, ellipsis_at is not None
+
+
+def _settled(rec: Recorder, x: TracedArray, item: _Item, axis: int) -> list[_Item]:
+    """The item, now that the axis which it is for is known: a mask with known values is the places of its Trues."""
+    if type(item.value) is Size and _is_undecided(rec.shapes, item.value.index, x.sizes[axis]):
+        return [_Item("array", rec.lift(item.value))]
+    known = rec.known(item.value.node) if item.kind == "mask" and item.value.ndim else None
+    if known is None:
+        return [item]
+    _mask_fits(x, item.value, axis)
+    return [_Item("array", rec.lift(places)) for places in np.nonzero(known)]
 
 
 def _is_undecided(shapes: ShapeEnvironment, k: Index, size: Index) -> bool:
@@ -163,13 +174,13 @@ def _is_undecided(shapes: ShapeEnvironment, k: Index, size: Index) -> bool:
     return sign is None or not shapes.known(">=", end)
 
 
-def _item(rec: Recorder, part: object) -> list[_Item]:
+def _item(rec: Recorder, part: object) -> _Item:
     if part is None:
-        return [_Item("new")]
+        return _Item("new")
     if isinstance(part, slice):
-        return [_Item("slice", part)]
+        return _Item("slice", part)
     if type(part) in (int, Size):
-        return [_Item("int", part)]
+        return _Item("int", part)
     if isinstance(part, bool | np.bool_):
         raise UnsupportedOperationError("indexing with a single boolean cannot be compiled", user_origin())
     if type(part) in (TracedArray, Selection):
@@ -179,7 +190,7 @@ def _item(rec: Recorder, part: object) -> list[_Item]:
     if isinstance(part, np.ndarray | list | tuple):
         return _array_item(rec, rec.lift(part))
     try:
-        return [_Item("int", operator.index(part))]  # type: ignore[arg-type]
+        return _Item("int", operator.index(part))  # type: ignore[arg-type]
     except TypeError:
         raise OutOfBoundsError(
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays "
@@ -188,18 +199,14 @@ def _item(rec: Recorder, part: object) -> list[_Item]:
         ) from None
 
 
-def _array_item(rec: Recorder, part: TracedArray) -> list[_Item]:
+def _array_item(rec: Recorder, part: TracedArray) -> _Item:
     kind = dtypes.kind(part.dtype)
     if kind not in "biu":
         raise OutOfBoundsError("arrays used as indices must be of integer (or boolean) type", user_origin())
-    known = rec.known(part.node)
     if kind == "b":
-        if known is None:
-            return [_Item("mask", part)]
-        return [_Item("array", rec.lift(k)) for k in np.nonzero(known)]
-    if known is not None and not part.sizes:
-        return [_Item("int", int(known))]
-    return [_Item("array", part)]
+        return _Item("mask", part)
+    known = None if part.sizes else rec.known(part.node)
+    return _Item("array", part) if known is None else _Item("int", int(known))
 
 
 def encode_key(rec: Recorder, key: object) -> tuple[Hashable, ...]:

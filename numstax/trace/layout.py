@@ -19,6 +19,11 @@ def is_contiguous(shape: Shape, strides: Strides) -> bool:
     return all(n is ONE or s is w for n, s, w in zip(shape, strides, contiguous_strides(shape), strict=True))
 
 
+def is_fortran(shape: Shape, strides: Strides) -> bool:
+    """Contiguous in Fortran's order and not in C's: what the memory order 'A' keeps."""
+    return is_contiguous(shape[::-1], strides[::-1]) and not is_contiguous(shape, strides)
+
+
 def ordered(shapes: ShapeEnvironment, shape: Shape, strides: Strides | None, order: str) -> Strides | None:
     """Strides of a copy in memory order 'C', 'F', 'A' (F when the original is, else C) or 'K' (as the original)."""
     if order == "K":
@@ -26,7 +31,7 @@ def ordered(shapes: ShapeEnvironment, shape: Shape, strides: Strides | None, ord
     if order == "A":
         if strides is None:
             return None
-        order = "F" if is_contiguous(shape[::-1], strides[::-1]) and not is_contiguous(shape, strides) else "C"
+        order = "F" if is_fortran(shape, strides) else "C"
     return contiguous_strides(shape[::-1])[::-1] if order == "F" else contiguous_strides(shape)
 
 

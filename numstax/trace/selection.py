@@ -219,6 +219,8 @@ def _whole(op: str, operands: Sequence[Any]) -> list[Any] | None:
     trailing axes."""
     first = next(x for x in operands if type(x) is Selection)
     covered, whole = first.mask.ndim, list[Any]()
+    if op == "power" and type(operands[1]) is not int and all(np.result_type(x).kind in "biu" for x in operands):
+        return None  # exponents outside the mask may be negative, which NumPy does not meet
     for x in operands:
         if type(x) is Selection:
             fits = op in ELEMENTWISE and x.is_under(first.mask.node) and x.full.sizes[:covered] == first.mask.sizes

@@ -53,8 +53,6 @@ def _simpler_power(op: str, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, 
     simple = {1: "positive", 0.5: "sqrt", -1: "reciprocal"}.get(exponent)
     if inexact and simple is not None:
         return simple, (base,)
-    if type(exponent) is int and exponent < 0 and not inexact:
-        raise ValueError("Integers to negative integer powers are not allowed.")
     return op, operands
 
 
@@ -202,7 +200,7 @@ def _at(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
 def _keeps_type(rec: Recorder, ufunc: np.ufunc, dtype: np.dtype, value: object) -> bool:
     """Does the ufunc on elements of this dtype and the value work in that dtype?"""
     name = ufunc.__name__
-    if getattr(np, name, None) is not ufunc or name not in ops.ELEMENTWISE:
+    if getattr(np, name, None) is not ufunc or name not in ops.ELEMENTWISE or (name == "power" and dtype.kind == "i"):
         return False
     types = (dtype, elementwise.type_of(elementwise.operand(rec, value)))
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import numstax
 from tests.support import check, layouts, normal
 
 VIEWS: dict[str, Callable[..., object]] = {
@@ -173,3 +174,25 @@ def test_layouts(name: str) -> None:
             check(IN_LAYOUT[name], x)
         except AssertionError as error:
             raise AssertionError(f"layout {layout}: {error}") from error
+
+
+ORDERS = {
+    "transposed": lambda a: a.T.reshape(20, order="A"),
+    "function": lambda a: np.reshape(a.T, -1, order="A"),
+    "made": lambda a: np.asfortranarray(a).reshape(2, 10, order="A"),
+    "computed": lambda a: (a.T + 1).reshape(2, 10, order="A"),
+    "C": lambda a: a.reshape(2, 10, order="A"),
+    "rows left out": lambda a: a.T[1:].reshape(16, order="A"),
+    "columns left out": lambda a: a.T[:, 1:].reshape(15, order="A"),
+    "of three axes": lambda a: a.reshape(2, 2, 5).T.reshape(5, 4, order="A"),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_reshape_in_memory_order(name):
+    check(ORDERS[name], np.arange(20.0).reshape(4, 5))
+
+
+def test_reshape_knows_no_order_of_strides():
+    with pytest.raises(ValueError, match="not permitted"):
+        numstax.jit(lambda a: a.reshape(4, order="K"))(np.zeros((2, 2)))

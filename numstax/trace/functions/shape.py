@@ -13,7 +13,7 @@ from numstax import dtypes
 from numstax.errors import ShapeError, UnsupportedOperationError
 from numstax.ir.index import ONE, hint, product
 from numstax.trace.array import TracedArray
-from numstax.trace.layout import is_contiguous, ordered, reshape_strides
+from numstax.trace.layout import is_contiguous, is_fortran, ordered, reshape_strides
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements
 from numstax.trace.sizes import (
@@ -65,6 +65,14 @@ def reshaped(rec: Recorder, x: TracedArray, shape: Shape) -> TracedArray:
 @implements(np.reshape)
 def reshape(rec: Recorder, a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> TracedArray:
     x = rec.lift(a)
+    if order not in ("C", "F", "A"):
+        raise ValueError(f"order {order!r} is not permitted for reshaping")
+    if order == "A":
+        if x.strides_in_elements is None:
+            raise UnsupportedOperationError(
+                "reshape(order='A') of an array whose layout is not known while tracing", user_origin()
+            )
+        order = "F" if is_fortran(x.sizes, x.strides_in_elements) else "C"
     if order == "F":
         flipped = _complete(rec, as_shape(shape), x.sizes)[::-1]
         return reshaped(rec, x.transpose(), flipped).transpose()
