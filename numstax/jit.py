@@ -48,7 +48,7 @@ from numstax.requirements import REQUIREMENTS, CannotRunError
 from numstax.runtime import host as hosts
 from numstax.runtime.arrays import to_device
 from numstax.runtime.interop import OWN
-from numstax.trace import recorder, tracer
+from numstax.trace import elements, tracer
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket
 
@@ -149,7 +149,7 @@ class Jitted:
 
     def _dispatch(self, args: tuple, kwargs: dict) -> Any:
         """A call that the last artifact does not fit."""
-        if recorder.contains_traced(args) or recorder.contains_traced(kwargs):
+        if elements.contains_traced(args) or elements.contains_traced(kwargs):
             return self.__wrapped__(*args, **kwargs)
         key = self._key(args, kwargs)
         search = self._search.get(key)

@@ -82,7 +82,7 @@ class FlatIterator:
         strides = self._array.strides_in_elements
         is_flat = strides is not None and is_contiguous(self._array.sizes, strides)
         flat = self._array.reshape(-1) if is_flat else self._array.flatten()
-        values = self._array.recorder.lift(value).ravel()
+        values = self._array.recorder.call(np.array, (value, self._array.dtype), {}).ravel()
         chosen = flat[key].size
         if values.size == 1:
             flat[key] = values[0]

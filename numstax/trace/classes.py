@@ -11,8 +11,8 @@ import numpy as np
 
 from numstax.errors import UnsupportedOperationError
 from numstax.trace.array import TracedArray
+from numstax.trace.elements import contains_traced
 from numstax.trace.origin import user_origin
-from numstax.trace.recorder import contains_traced
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder

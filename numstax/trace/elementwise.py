@@ -41,7 +41,7 @@ _ALIKE = (*_COMPARISONS, "where", "logical_and", "logical_or", "logical_not")
 def resolve(op: str, types: tuple[ops.Operand, ...], dtype: np.dtype | None) -> tuple[tuple[np.dtype, ...], np.dtype]:
     """Operand dtypes and result dtype; `dtype` asks for the loop with that result."""
     if dtype is None:
-        if all(t in _PYTHON_NUMBERS for t in types):  # NumPy would take two Python ints for objects
+        if all(isinstance(t, type) for t in types):  # NumPy would take two Python ints for objects
             types = tuple(map(np.dtype, types))
         return ops.resolve(op, types)
     ufunc = getattr(np, op)

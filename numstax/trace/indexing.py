@@ -17,8 +17,9 @@ from numstax.errors import OutOfBoundsError, ShapeError, UnsupportedOperationErr
 from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, as_index
 from numstax.records import record
-from numstax.trace import extern, host, python_numbers
+from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
+from numstax.trace.elements import stored
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
 from numstax.trace.scopes import in_body
@@ -68,7 +69,7 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
         if _assign_mask(rec, x, items, value):
             return
         if not in_body(rec):
-            args = (x, encode_key(rec, key), _cast_value(rec, x.dtype, value))
+            args = (x, encode_key(rec, key), stored(rec, value, x.dtype))
             x.store(extern.call(rec, host.setitem, args, {}).node)
             return
         items = [part for k in range(len(items)) for part in _nonzero(rec, x, items, k)]
@@ -106,7 +107,7 @@ def fitted(rec: Recorder, value: object, target: TracedArray) -> Node:
 
 
 def _fitted(rec: Recorder, value: object, dtype: np.dtype, shape: Shape) -> Node:
-    node = _cast_value(rec, dtype, value).node
+    node = stored(rec, value, dtype).node
     while len(node.shape) > len(shape) and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
     if not rec.shapes.fits(node.shape, shape):
@@ -114,14 +115,6 @@ def _fitted(rec: Recorder, value: object, dtype: np.dtype, shape: Shape) -> Node
             f"could not broadcast input array from shape {text(node.shape)} into shape {text(shape)}", user_origin()
         )
     return rec.nodes.broadcast(node, shape)
-
-
-def _cast_value(rec: Recorder, dtype: np.dtype, value: object) -> TracedArray:
-    """The assigned value in the dtype of the target; a Python int must fit."""
-    if type(value) is int:
-        value = np.array(value, dtype)[()]
-    lifted = rec.lift(value)
-    return rec.fresh(python_numbers.assigned(rec, lifted, dtype), lifted.is_scalar)
 
 
 # --- the key ----------------------------------------------------------------------------------------
@@ -403,7 +396,7 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: A
     if under and rec.shapes.unify_shapes(value.full.sizes, target.sizes):
         value = value.full
         rest = target.sizes
-    node = _cast_value(rec, x.dtype, value).node
+    node = stored(rec, value, x.dtype).node
     while len(node.shape) > len(rest) and node.shape[0] is ONE:
         node = rec.nodes.reshape(node, node.shape[1:])
     if len(node.shape) > len(rest):

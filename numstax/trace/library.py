@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from numstax.trace import extern
-from numstax.trace.recorder import contains_traced
+from numstax.trace.elements import contains_traced
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder

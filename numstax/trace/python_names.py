@@ -23,8 +23,8 @@ from numstax.trace import extern, python_numbers
 from numstax.trace.array import TracedArray
 from numstax.trace.classes import StandIn, numpy_class
 from numstax.trace.counted import Iteration, TracedRange
+from numstax.trace.elements import contains_traced
 from numstax.trace.origin import user_origin
-from numstax.trace.recorder import contains_traced
 from numstax.trace.scopes import check_iterator
 from numstax.trace.selection import Selection
 from numstax.trace.sizes import Size

@@ -92,6 +92,9 @@ def converted(rec: Recorder, x: TracedArray, dtype: np.dtype) -> Node:
     """A number or array in another dtype; NumPy takes a Python integer only for a dtype that holds it."""
     node = x.node
     if x.weak is int and dtypes.kind(dtype) in "iu":
+        known = _constant(x)
+        if known is not None:
+            return rec.nodes.constant(np.array(int(known), dtype), dtype)
         node = _in_dtype(rec, node, dtype, "raises")
     return rec.nodes.cast(node, dtype)
 
@@ -107,8 +110,14 @@ def joined(rec: Recorder, node: Node, dtype: np.dtype) -> Node:
 
 
 def assigned(rec: Recorder, x: TracedArray, dtype: np.dtype) -> Node:
-    """A number that is stored in an array."""
-    if dtypes.kind(dtype) == "i" and x.is_scalar and dtypes.kind(x.dtype) == "f":
+    """A number or array that is stored in an array; NumPy takes a Python number only for a dtype that holds it."""
+    kind, known = dtypes.kind(dtype), _constant(x)
+    if x.weak and known is not None:
+        with np.errstate(all="ignore"):
+            return rec.nodes.constant(np.array(x.weak(known), dtype), dtype)
+    if x.weak is complex and kind not in "bc":
+        raise CastError("a real number must be given to be stored in an array of real numbers", user_origin())
+    if x.is_scalar and dtypes.kind(x.dtype) == "f" and (kind == "i" or (kind == "u" and x.weak)):
         x = whole(rec, x)
     return converted(rec, x, dtype)
 

@@ -21,6 +21,7 @@ from numstax.ir.show import index_leaves
 from numstax.ir.values import map_tree
 from numstax.trace import elementwise, extern, host, indexing, python_numbers, ufuncs
 from numstax.trace.array import Storage, TracedArray
+from numstax.trace.elements import contains_traced
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.layout import Strides, may_overlap
 from numstax.trace.nodes import Nodes
@@ -326,20 +327,3 @@ class Recorder:
 
     def elementwise(self, op: str, *operands: object, dtype: np.dtype | None = None) -> TracedArray:
         return elementwise.apply(self, op, operands, dtype)
-
-
-_SEQUENCES = (list, tuple)
-
-
-def contains_traced(tree: object) -> bool:
-    """Is there a traced array in the nested lists, tuples and dicts?"""
-    kind = type(tree)
-    if kind is np.ndarray:
-        return False
-    if kind is TracedArray or kind is Size or kind is Selection:
-        return True
-    if isinstance(tree, _SEQUENCES):
-        return any(contains_traced(item) for item in tree)
-    if isinstance(tree, dict):
-        return any(contains_traced(item) for item in tree.values())
-    return False

@@ -15,6 +15,7 @@ from numstax.ir import ops
 from numstax.ir.index import ONE, ZERO
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
+from numstax.trace.elements import stored
 from numstax.trace.layout import keep_order
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import normalize_axes, normalize_axis
@@ -56,23 +57,23 @@ def reduction(
     axes = normalize_axes(axis, x.ndim)
     ordered = op not in ("add", "multiply", *_LOGICAL) and not op.startswith("bitwise")
     node = rec.nodes.cast(x.node, work)
+    start = None if initial is None else stored(rec, initial, result).astype(work)
     if where is not True:
-        if ordered and initial is None:
+        if ordered and start is None:
             raise EmptyReductionError(
                 f"reduction operation '{op}' does not have an identity, so to use a where mask one has to "
                 "specify 'initial'",
                 user_origin(),
             )
-        neutral = initial if ordered else rec.fresh(rec.nodes.constant(ops.identity(op, work), work))
-        masked = rec.elementwise("where", where, rec.fresh(node), rec.lift(neutral).astype(work))
+        neutral = start if ordered else rec.fresh(rec.nodes.constant(ops.identity(op, work), work))
+        masked = rec.elementwise("where", where, rec.fresh(node), neutral)
         node = masked.node
         x = masked
         axes = normalize_axes(axis, x.ndim)
-    if ordered and initial is None and any(rec.shapes.equal(x.sizes[k], ZERO) for k in axes):
+    if ordered and start is None and any(rec.shapes.equal(x.sizes[k], ZERO) for k in axes):
         raise EmptyReductionError(f"zero-size array to reduction operation {op} which has no identity", user_origin())
     reduced = rec.nodes.reduce(op, node, axes, work)
-    if initial is not None:
-        start = rec.lift(initial).astype(work)
+    if start is not None:
         reduced = rec.elementwise(op, rec.fresh(reduced), start).node
     rest = [k for k in range(x.ndim) if k not in axes]
     strides = x.strides_in_elements

@@ -17,9 +17,9 @@ from numstax.errors import SideEffectError
 from numstax.trace import python_numbers
 from numstax.trace.array import TracedArray
 from numstax.trace.classes import StandIn
+from numstax.trace.elements import contains_traced
 from numstax.trace.generators import TracedGenerator, seeded_generator
 from numstax.trace.origin import user_origin
-from numstax.trace.recorder import contains_traced
 from numstax.trace.registry import HANDLERS, REFUSED
 from numstax.trace.sizes import Size
 

@@ -190,3 +190,26 @@ CONSTANT_DOWN_COLUMNS: dict[str, Callable[..., object]] = {
 def test_sums_down_columns_of_what_does_not_vary(name: str, rows: int) -> None:
     x = np.random.default_rng(rows).integers(-8, 9, (rows, 66)).astype("f4")
     check(CONSTANT_DOWN_COLUMNS[name], x, np.float32(3))
+
+
+SPREADS: dict[str, Callable[..., object]] = {
+    "complex as float": lambda a: (np.var(a * 1j, dtype="f4"), np.std(a * (1 + 1j), dtype="f4")),
+    "complex as integer": lambda a: np.std(a * 1j, dtype="u8"),
+    "half as complex": lambda a: np.std(a.astype("f2"), dtype="c8"),
+    "half as single": lambda a: np.var(a.astype("f2"), dtype="f4"),
+    "far from zero": lambda a: np.var(a + 1e6, axis=1, dtype="f4"),
+    "wider": lambda a: np.std(a.astype("f4"), axis=1, dtype="f8", keepdims=True),
+    "over no axis": lambda a: np.var(a - 3.7, dtype="u8", axis=()),
+    "integers": lambda a: np.var(a.astype("u8"), axis=1, dtype="i4", ddof=1),
+    "integers as single": lambda a: np.std(a.astype("i8"), dtype="f4"),
+    "booleans": lambda a: np.std(a > 5, dtype="f4"),
+    "some": lambda a: (np.var(a, dtype="f4", where=a > 3), np.var(a, dtype="i4", where=a > 3)),
+    "nan": lambda a: np.nanvar(np.where(a > 3, a, np.nan), axis=1, dtype="f4"),
+    "nan, complex": lambda a: np.nanvar(a * 1j, dtype="c8"),
+}
+
+
+@pytest.mark.parametrize("name", SPREADS)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning", "ignore:Degrees of freedom")
+def test_variance_in_a_given_dtype(name: str) -> None:
+    check(SPREADS[name], np.arange(20.0).reshape(4, 5), ulps=8)

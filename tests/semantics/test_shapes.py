@@ -196,3 +196,16 @@ def test_reshape_in_memory_order(name):
 def test_reshape_knows_no_order_of_strides():
     with pytest.raises(ValueError, match="not permitted"):
         numstax.jit(lambda a: a.reshape(4, order="K"))(np.zeros((2, 2)))
+
+
+KINDS = {
+    "meshgrid": lambda x: (np.meshgrid(x, x), np.meshgrid(x, x, copy=False), np.meshgrid(x, x, sparse=True)),
+    "meshgrid without copies": lambda x: np.meshgrid(x, x, copy=False, sparse=True),
+    "dot": lambda x: (np.dot(x, x, out=x[0, ...]), x),
+    "dot of matrices": lambda x: np.dot(x[:, None], x[None], out=np.zeros((5, 5))),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kind_of_result(name):
+    check(KINDS[name], np.arange(5.0))

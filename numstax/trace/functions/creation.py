@@ -16,9 +16,11 @@ from numstax.ir import ops
 from numstax.ir.index import ONE, ZERO, contiguous_strides
 from numstax.trace import elementwise
 from numstax.trace.array import TracedArray
+from numstax.trace.elements import stored
 from numstax.trace.indexing import count_steps
 from numstax.trace.layout import ordered
 from numstax.trace.origin import user_origin
+from numstax.trace.python_numbers import converted
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import Shape, Size, as_shape, size_of
 
@@ -44,8 +46,7 @@ def new_shape(rec: Recorder, shape: Any) -> Shape:
 def filled(rec: Recorder, shape: Any, value: Any, dtype: Any, order: str = "C") -> TracedArray:
     sizes = new_shape(rec, shape)
     kind = as_dtype(dtype)
-    lifted = rec.lift(value)
-    node = rec.nodes.broadcast(rec.nodes.cast(lifted.node, kind), sizes)
+    node = rec.nodes.broadcast(converted(rec, rec.lift(value), kind), sizes)
     return rec.laid_out(node, ordered(rec.shapes, sizes, None, order))
 
 
@@ -77,7 +78,7 @@ def _like(rec: Recorder, a: Any, value: Any, dtype: Any, order: str, shape: Any)
     if value is None:
         node = rec.nodes.empty(sizes, kind)
     else:
-        node = rec.nodes.broadcast(rec.nodes.cast(rec.lift(value).node, kind), sizes)
+        node = rec.nodes.broadcast(converted(rec, rec.lift(value), kind), sizes)
     if shape is None:
         return rec.laid_out(node, ordered(rec.shapes, sizes, x.strides_in_elements, order))
     return rec.laid_out(node, ordered(rec.shapes, sizes, None, "F" if order == "F" else "C"))
@@ -117,8 +118,11 @@ def array(
     rec: Recorder, object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K",
     subok: bool = False, ndmin: int = 0,
 ) -> TracedArray:  # fmt: skip
-    x = rec.lift(object)
-    if x.weak or x.is_scalar:
+    if dtype is None or isinstance(object, np.ndarray):
+        x = rec.lift(object)
+    else:
+        x = stored(rec, object, as_dtype(dtype))
+    if x.is_scalar:
         x = rec.fresh(x.node)
     kind = x.dtype if dtype is None else as_dtype(dtype)
     given = x.strides_in_elements
@@ -282,7 +286,9 @@ def meshgrid(rec: Recorder, *xi: Any, copy: bool = True, sparse: bool = False, i
     if not sparse:
         shape = tuple(lines[places.index(j)].size for j in range(len(lines)))
         grids = [xp.broadcast_to(g, shape) for g in grids]
-    return tuple(xp.copy(g) if copy else g for g in grids)
+    if copy:
+        return tuple(map(xp.copy, grids))
+    return grids if sparse else tuple(grids)
 
 
 @implements(np.fromfunction, creates=True)

@@ -310,9 +310,13 @@ def _pairs(widths: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(widths, dict):
         given = {normalize_axis(k, ndim): v for k, v in widths.items()}
         rows: Any = [given.get(k, 0) for k in range(ndim)]
-        return [(v, v) if isinstance(v, int) else tuple(v) for v in rows]
-    table = np.broadcast_to(np.asarray(widths), (ndim, 2))
-    return [(int(a), int(b)) for a, b in table]
+        widths = [(v, v) if isinstance(v, int) else tuple(v) for v in rows]
+    table = np.asarray(widths)
+    if table.dtype.kind != "i":
+        raise TypeError("`pad_width` must be of integral type.")
+    if (table < 0).any():
+        raise ShapeError("index can't contain negative values", user_origin())
+    return [(int(a), int(b)) for a, b in np.broadcast_to(table, (ndim, 2))]
 
 
 def _pad_constant(rec: Recorder, x: TracedArray, widths: list[tuple[int, int]], values: Any) -> TracedArray:

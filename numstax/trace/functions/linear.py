@@ -8,11 +8,9 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import ShapeError
-from numstax.ir import ops
 from numstax.ir.index import Index, hint
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
-from numstax.trace.elementwise import type_of
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
 from numstax.trace.registry import implements, xp
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def _pair(rec: Recorder, a: Any, b: Any) -> tuple[TracedArray, TracedArray]:
-    """Both operands in their common dtype."""
+    """Both operands in their common dtype; Python numbers count as arrays."""
     x, y = rec.lift(a), rec.lift(b)
-    kind = ops.result_type(type_of(x), type_of(y))
+    kind = np.result_type(x.dtype, y.dtype)
     return (
         rec.fresh(rec.nodes.cast(x.node, kind), x.is_scalar),
         rec.fresh(rec.nodes.cast(y.node, kind), y.is_scalar),
@@ -89,7 +87,9 @@ def dot(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
             f"{y.sizes[right]} (dim {right})",
             user_origin(),
         )
-    return deliver(rec, contract(rec, x, y, (x.ndim - 1,), (right,)), out)
+    result = contract(rec, x, y, (x.ndim - 1,), (right,))
+    stored = deliver(rec, result, out)
+    return result if out is not None and not stored.ndim else stored
 
 
 @implements(np.vdot)
@@ -226,6 +226,8 @@ def linalg_matmul(rec: Recorder, x1: Any, x2: Any, /) -> TracedArray:
 @implements(np.linalg.matrix_power)
 def matrix_power(rec: Recorder, a: Any, n: Any) -> TracedArray:
     x = rec.lift(a)
+    if x.ndim < 2 or not rec.shapes.unify(*x.sizes[-2:]):
+        np.linalg.matrix_power(np.empty(x.shape, np.float64), 1)  # raises
     if not isinstance(n, int) or n < 1:
         return extern.call(rec, np.linalg.matrix_power, (x, n), {})
     if n == 1:

@@ -13,6 +13,7 @@ from numstax import dtypes
 from numstax.errors import ShapeError
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
+from numstax.trace.elements import stored
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
 from numstax.trace.selection import Selection
@@ -112,7 +113,7 @@ def insert(rec: Recorder, arr: Any, obj: Any, values: Any, axis: Any = None) -> 
     if not -n <= place <= n:
         return extern.call(rec, np.insert, (x, obj, values, axis), {})
     at = int(place) + n if place < 0 else int(place)
-    new = rec.lift(values).astype(x.dtype)
+    new = stored(rec, values, x.dtype)
     new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape)
     new = xp.moveaxis(new, 0, k)
     wide = xp.broadcast_to(new, (*x.shape[:k], new.shape[k], *x.shape[k + 1 :]))

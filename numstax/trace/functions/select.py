@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,10 @@ from numstax.errors import CastError, ShapeError
 from numstax.ir.index import ONE
 from numstax.trace import elementwise, extern, host
 from numstax.trace.array import TracedArray
+from numstax.trace.elements import stored
 from numstax.trace.indexing import fitted
 from numstax.trace.origin import user_origin
+from numstax.trace.python_numbers import converted
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis, total
 from numstax.trace.ufuncs import apply, deliver
@@ -44,14 +45,13 @@ def clip(
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = rec.lift(a)
     kind = np.dtype(dtype) if dtype is not None else np.clip(*(_empty(rec, v) for v in (x, low, high))).dtype
+    low, high = (bound if _is_limit(x.dtype, bound, above) else None for bound, above in ((low, False), (high, True)))
     result = x
     for op, beyond, bound in (("maximum", "less", low), ("minimum", "greater", high)):
         if bound is None:
             continue
-        if type(bound) is int and dtypes.kind(kind) in "iu":
-            bound = builtins.min(builtins.max(bound, np.iinfo(kind).min), np.iinfo(kind).max)
-        bound = elementwise.in_range(rec, bound, bound, kind)
-        value, limit = result.astype(kind), rec.lift(bound).astype(kind)
+        bound = rec.lift(elementwise.in_range(rec, bound, bound, kind))
+        value, limit = result.astype(kind), rec.fresh(converted(rec, bound, kind), bound.is_scalar)
         ordered = type(low) in (int, float) and type(high) in (int, float) and low == low and high == high
         if dtypes.kind(kind) == "f" and ordered:
             # NumPy's loop for two numbers keeps a zero of the other sign
@@ -63,6 +63,13 @@ def clip(
     if out is None:
         return result
     return apply(rec, np.positive, "__call__", (result,), {"out": (out,)})
+
+
+def _is_limit(dtype: np.dtype, bound: Any, above: bool) -> bool:
+    """Do some integers of the dtype lie beyond the bound?  NumPy leaves out Python integers that all are within."""
+    if type(bound) is not int or dtypes.kind(dtype) not in "iu":
+        return bound is not None
+    return bound < np.iinfo(dtype).max if above else bound > np.iinfo(dtype).min
 
 
 def _empty(rec: Recorder, value: Any) -> Any:
@@ -133,44 +140,50 @@ def select(rec: Recorder, condlist: Any, choicelist: Any, default: Any = 0) -> T
 @implements(np.copyto)
 def copyto(rec: Recorder, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     source = rec.lift(src)
-    if source.weak is None and not np.can_cast(source.dtype, dst.dtype, casting):
+    if source.weak:
+        np.copyto(np.zeros((), dst.dtype), source.weak(1), casting)  # raises where NumPy does
+    elif not np.can_cast(source.dtype, dst.dtype, casting):
         raise CastError(
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule '{casting}'",
             user_origin(),
         )
-    value = fitted(rec, src, dst)
+    _store_where(rec, dst, rec.fresh(converted(rec, source, dst.dtype)), where)
+
+
+def _store_where(rec: Recorder, a: Any, values: Any, where: Any) -> None:
+    value = fitted(rec, values, a)
     if where is not True:
-        mask = rec.nodes.broadcast(rec.lift(where).node, dst.sizes)
-        value = rec.nodes.elementwise("where", (mask, value, dst.node), dst.dtype)
-    dst.store(value)
+        mask = rec.nodes.broadcast(rec.lift(where).node, a.sizes)
+        value = rec.nodes.elementwise("where", (mask, value, a.node), a.dtype)
+    a.store(value)
 
 
 @implements(np.putmask)
 def putmask(rec: Recorder, a: Any, mask: Any, values: Any) -> None:
     if rec.lift(values).sizes in ((), a.sizes):
-        copyto(rec, a, values, "unsafe", rec.lift(mask).astype(bool))
+        _store_where(rec, a, values, rec.lift(mask).astype(bool))
     else:
         a.store(extern.call(rec, host.where_assign, (a, mask, values), {}).node)
 
 
 @implements(np.place)
 def place(rec: Recorder, arr: Any, mask: Any, vals: Any) -> None:
-    values = rec.lift(vals).ravel()
+    values = stored(rec, vals, arr.dtype).ravel()
     if values.sizes == (ONE,):
-        copyto(rec, arr, values[0], "unsafe", rec.lift(mask).astype(bool).reshape(arr.shape))
+        _store_where(rec, arr, values[0], rec.lift(mask).astype(bool).reshape(arr.shape))
     else:
         arr.store(extern.call(rec, host.place, (arr, mask, values), {}).node)
 
 
 @implements(np.put)
 def put(rec: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    at, values = rec.lift(ind), rec.lift(v)
+    at, values = rec.lift(ind), stored(rec, v, a.dtype)
     if mode == "raise" and dtypes.kind(at.dtype) in "iu" and (not values.sizes or values.sizes == at.sizes):
         flat = rec.fresh(rec.nodes.reshape(a.node, (total(a.sizes),)))
         flat[at] = values
         a.store(rec.nodes.reshape(flat.node, a.sizes))
         return
-    a.store(extern.call(rec, host.put, (a, ind, v, mode), {}).node)
+    a.store(extern.call(rec, host.put, (a, ind, values, mode), {}).node)
 
 
 @implements(np.put_along_axis)

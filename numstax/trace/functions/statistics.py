@@ -55,18 +55,23 @@ def mean(
 def _variance(
     rec: Recorder, a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any, root: bool
 ) -> TracedArray:
-    """Two passes: the mean, then the mean square distance from it."""
+    """Two passes: the mean, then the mean square distance from it.  A `dtype` of floats is that of the sums; one of
+    integers or complex numbers is left to NumPy, and so are complex elements with any."""
     x = rec.lift(a)
-    work, result = _work_dtype(x, dtype), _result_dtype(x, dtype)
+    wanted = None if dtype is None else np.dtype(dtype)
+    if wanted is not None and (dtypes.kind(wanted) != "f" or dtypes.kind(x.dtype) == "c"):
+        words = {"axis": axis, "dtype": wanted, "ddof": ddof, "keepdims": keepdims, "where": where}
+        return extern.call(rec, np.std if root else np.var, (x,), words)
+    work, result = _work_dtype(x, None), _result_dtype(x, dtype)
     x = x.astype(work)
-    centre = mean(rec, x, axis, None, None, True, where=where)
+    centre = mean(rec, x, axis, wanted, None, True, where=where)
     away = x - centre
     if dtypes.kind(work) == "c":
         square = away.real**2 + away.imag**2
         result = np.dtype(f"f{result.itemsize // 2}")
     else:
         square = away * away
-    total = reduction(rec, "add", square, axis, None, keepdims, None, where)
+    total = reduction(rec, "add", square, axis, wanted, keepdims, None, where)
     count = _count(rec, x, axis, keepdims, where)
     ddof = int(ddof) if float(ddof).is_integer() else ddof
     freedom = xp.maximum(count - ddof, 0) if isinstance(count, TracedArray) else max(count - ddof, 0)
@@ -109,6 +114,8 @@ def average(
     )
     spread = xp.broadcast_to(w, x.shape).astype(common)
     scale = reduction(rec, "add", spread, axis, None, keepdims)
+    holds = rec.elementwise("not_equal", scale, scale.dtype.type(0))
+    scale = rec.fresh(rec.nodes.require(scale.node, holds.node, "weights"), scale.is_scalar)
     result = reduction(rec, "add", x * spread, axis, common, keepdims) / scale
     return (result, scale) if returned else result
 
@@ -233,6 +240,9 @@ def nanstd(
 
 def _nan_variance(rec: Recorder, a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, root: bool) -> TracedArray:
     x, present = _without_nan(rec, a, 0)
+    if present is not True and dtype is not None and not np.dtype(dtype).kind == x.dtype.kind == "f":
+        words = {"axis": axis, "dtype": np.dtype(dtype), "ddof": ddof, "keepdims": keepdims}
+        return extern.call(rec, np.nanstd if root else np.nanvar, (a,), words)
     spread = _variance(rec, x, axis, dtype, ddof, keepdims, present, root)
     if present is True:
         return spread
