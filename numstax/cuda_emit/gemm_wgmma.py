@@ -3,7 +3,8 @@
 One warpgroup of a block only loads: it keeps a ring of stages in shared memory full, each with a slice of 128 bytes of
 k of both factors.  The others multiply: each has 64 rows of the tile, whose sums stay in registers until the epilogue.
 Barriers in shared memory count the bytes that arrive in a stage, and the warps that are done with it.  Blocks stay for
-several tiles, so that the loads for the next one go on during an epilogue.
+several tiles, so that the loads for the next one go on during an epilogue; where two warpgroups take turns, each with
+tiles of its own, the products of one do, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from numstax.ir.index import Index, Var, as_index
 from numstax.program import TensorMap
 from numstax.records import record
 
-WARP, GROUP = 32, 128
+WARP, GROUP, ROWS = 32, 128, 64
+"""Threads of a warp and of a warpgroup; rows of one of its instructions."""
+TURNS = 2
+"""Warpgroups that take turns."""
 SPAN = 128
 """Bytes of a row of a box: what is swizzled."""
 BARRIER = 8
@@ -60,12 +64,14 @@ class _Wgmma:
         self.left = self._side(product.effect.value, product.rows, rows, 0)
         self.right = self._side(product.effect.other, product.columns, columns, self.left.nbytes)
         self.stage = self.left.nbytes + self.right.nbytes
-        self.teams = self.matrix.warps[0]
+        self.teams = TURNS if self.matrix.turns else self.matrix.warps[0]
+        self.parts_of_team = self.matrix.warp[0] // ROWS
         self.stages = self.matrix.stages * self.stage
-        warps = self.teams * GROUP // WARP
-        self.outlets = Outlets(self.kernel, self.tiles, self.stages, warps)
+        self.readers = 1 if self.matrix.turns else self.teams
+        """Warpgroups that read a stage."""
+        self.outlets = Outlets(self.kernel, self.tiles, self.stages, self.teams * GROUP // WARP)
         self.barriers = self.stages + self.outlets.nbytes
-        self.text.shared = as_index(self.barriers + 2 * BARRIER * self.matrix.stages)
+        self.text.shared = as_index(self.barriers + BARRIER * (2 * self.matrix.stages + TURNS * self.matrix.turns))
         depth = self.matrix.block[2]
         self.steps = self.kernel.index((self.tiles.depth + (depth - 1)) // depth)
 
@@ -96,12 +102,17 @@ class _Wgmma:
         self.full = text.assign("f", f"{base} + {self.barriers}")
         self.empty = text.assign("f", f"{self.full} + {BARRIER * stages}")
         self.base = base
+        if self.matrix.turns:
+            self.turn = text.assign("f", f"{self.empty} + {BARRIER * stages}")
         with text.block(f"if {thread} == 0"):
             text.line(f"tensor_prefetch({self.left.map})")
             text.line(f"tensor_prefetch({self.right.map})")
             with text.block(f"for k in range({stages})"):
                 text.line(f"mbarrier_init({self.full} + k*{BARRIER}, 1)")
-                text.line(f"mbarrier_init({self.empty} + k*{BARRIER}, {self.teams * GROUP // WARP})")
+                text.line(f"mbarrier_init({self.empty} + k*{BARRIER}, {self.readers * GROUP // WARP})")
+            if self.matrix.turns:
+                for k in range(TURNS):
+                    text.line(f"mbarrier_init({self.turn} + {k * BARRIER}, {GROUP // WARP})")
             text.line("mbarrier_fence()")
         text.line("barrier()")
         with text.block(f"if {group} == 0"):
@@ -116,16 +127,30 @@ class _Wgmma:
         return (self.tiles.count,)
 
     @contextmanager
-    def _each_tile(self, parity: int) -> Iterator[tuple[str, str]]:
-        """Inside of the loop over the tiles of a block: the first row and column.  `slot` is the current stage, and
-        `phase` the parity of the barriers that are waited for."""
+    def _each_tile(self, parity: int, team: str = "") -> Iterator[tuple[str, str]]:
+        """Inside of the loop over the tiles of a block, or of a team that takes turns: the first row and column.
+        `slot` is the current stage, and `phase` the parity of the barriers that are waited for."""
         text, count = self.text, self.kernel.index(self.tiles.count)
         text.line("slot = 0")
         text.line(f"phase = {parity}")
-        text.line("p = int64(block_x())")
+        text.line(f"p = int64(block_x()) + {team}*int64(grid_x())" if team else "p = int64(block_x())")
+        if team:
+            # the other team's stages come first, and a barrier cannot be waited for ahead of its phase
+            text.line(f"turn = 1 - {team}")
+            with text.block(f"if {team} == 1"):
+                self._skip()
         with text.block(f"while p < {count}"):
             yield self.tiles.locate("p")
-            text.line("p += int64(grid_x())")
+            if team:
+                self._skip()
+            text.line(f"p += int64(grid_x())*{TURNS}" if team else "p += int64(grid_x())")
+
+    def _skip(self) -> None:
+        """Leave out the stages of a tile of the other team."""
+        stages = self.matrix.stages
+        self.text.line(f"slot += {self.steps} % {stages}")
+        self.text.line(f"phase = phase ^ ({self.steps} // {stages} + slot // {stages}) % 2")
+        self.text.line(f"slot = slot % {stages}")
 
     def _advance(self) -> None:
         self.text.line("slot += 1")
@@ -158,40 +183,73 @@ class _Wgmma:
     # --- multiplying ----------------------------------------------------------------------------------
 
     def _multiply(self, thread: str, team: str) -> None:
-        text, columns = self.text, self.matrix.block[1]
+        text, columns, parts = self.text, self.matrix.block[1], range(self.parts_of_team)
         name = f"{self.matrix.operand}_n{columns}_{self.left.mode}{self.right.mode}"
-        element = dtypes.name(dtypes.accumulator(self.parts.product.effect.dtype))
-        count = columns // 2
+        tile = f"{dtypes.name(dtypes.accumulator(self.parts.product.effect.dtype))}x{columns // 2}"
         warp, lane = text.assign("w", f"{thread} % {GROUP} // {WARP}"), text.assign("l", f"{thread} % {WARP}")
-        with self._each_tile(0) as (row, column):
-            text.line(f"acc = wgmma_first_{name}({self._slot(team)})")
+        top = "0" if self.matrix.turns else text.assign("i", f"{team}*{self.matrix.warp[0]}")
+        with self._each_tile(0, team if self.matrix.turns else "") as (row, column):
+            if self.matrix.turns:
+                text.line(f"mbarrier_wait({self.turn} + {team}*{BARRIER}, turn)")
+                text.line("turn = turn ^ 1")
+            self._wait()
+            for part in parts:
+                text.line(f"acc{part} = wgmma_first_{name}({self._factors(top, part)})")
             text.line("last = slot")
             self._advance()
             with text.block(f"for k in range(1, {self.steps})"):
-                text.line(f"acc = wgmma_{name}(acc, {self._slot(team)})")
-                text.line("wgmma_wait_1()")
+                self._wait()
+                for part in parts:
+                    text.line(f"acc{part} = wgmma_{name}(acc{part}, {self._factors(top, part)})")
+                text.line(f"wgmma_wait_{len(parts)}()")
                 self._release(thread)
                 text.line("last = slot")
                 self._advance()
-            text.line(f"acc = wgmma_settle_{element}x{count}(acc)")
+            if self.matrix.turns:
+                with text.block(f"if {lane} == 0"):
+                    text.line(f"mbarrier_arrive({self.turn} + (1 - {team})*{BARRIER})")
+            for part in parts:
+                text.line(f"acc{part} = wgmma_settle_{tile}(acc{part})")
             self._release(thread)
-            held = text.assign("acc", f"registers_{element}({count})")
-            text.line(f"spread_{element}x{count}({held}, acc)")
-            i = text.assign("i", f"{team}*64 + {warp}*16 + {lane} // 4")
-            j = text.assign("j", f"{lane} % 4*2")
-            rows, along = (lambda number: f"{i} + {number} % 2*8"), (lambda number: f"{j} + {number} // 2*8")
-            self.outlets.begin(f"({team}*{GROUP // WARP} + {warp})", lane, f"{row} + {team}*64 + {warp}*16", column)
-            self.tiles.epilogue(Fragment(held, count // 2, 2, rows, along), row, column, self.outlets)
+            self._finish(tile, f"{row} + {top} + {warp}*16", column, f"{team}*{GROUP // WARP} + {warp}", lane)
         self.outlets.finish(lane)
 
-    def _slot(self, team: str) -> str:
-        """Wait for the current stage; descriptors of both factors in it."""
-        text = self.text
-        text.line(f"mbarrier_wait({self.full} + slot*{BARRIER}, phase)")
-        text.line(f"at = {self.base} + slot*{self.stage}")
+    def _finish(self, tile: str, row: str, column: str, warp: str, lane: str) -> None:
+        """What follows the product, for the sums of a warp from that row on."""
+        text, columns = self.text, self.matrix.block[1]
+        element, _, count = tile.partition("x")
+        held = text.assign("r", f"registers_{element}({self.parts_of_team * int(count)})")
+        for part in range(self.parts_of_team):
+            text.line(f"spread_{tile}({held}, acc{part}, {part * int(count)})")
+        each = int(count) // 2
+        i, j = text.assign("i", f"{lane} // 4"), text.assign("j", f"{lane} % 4*2")
+
+        def down(number: str) -> str:
+            below = f" + {number} // {each}*{ROWS}" if self.parts_of_team > 1 else ""
+            return f"{i} + {number} % 2*8{below}"
+
+        def along(number: str) -> str:
+            return f"{j} + {number} % {each} // 2*8" if self.parts_of_team > 1 else f"{j} + {number} // 2*8"
+
+        first = text.assign("i", row)
+        self.outlets.begin(warp, lane, first, column, columns)
+        fragment = Fragment(held, each * self.parts_of_team, 2, down, along)
+        self.tiles.epilogue(fragment, first, column, self.outlets)
+
+    def _wait(self) -> None:
+        """Until the current stage is there."""
+        self.text.line(f"mbarrier_wait({self.full} + slot*{BARRIER}, phase)")
+        self.text.line(f"at = {self.base} + slot*{self.stage}")
+
+    def _factors(self, top: str, part: int) -> str:
+        """Descriptors of both factors in the current stage."""
+        own = f" + {top}*{SPAN}" if top != "0" else ""
         return ", ".join(
-            f"descriptor(at + {side.start}{own}, {16 if side.along_k else side.nbytes // side.boxes}, 1024)"
-            for side, own in ((self.left, f" + {team}*{64 * SPAN}"), (self.right, ""))
+            f"descriptor(at + {start}, {16 if side.along_k else side.nbytes // side.boxes}, 1024)"
+            for side, start in (
+                (self.left, f"{self.left.start + part * ROWS * SPAN}{own}"),
+                (self.right, str(self.right.start)),
+            )
         )
 
     def _release(self, thread: str) -> None:

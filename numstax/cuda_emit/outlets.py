@@ -19,7 +19,7 @@ from numstax.ir.contraction import Matrix, matrix_of
 from numstax.ir.index import ONE, Var
 from numstax.program import TensorMap
 
-SPAN, ROWS = 128, 16
+SPAN, ROWS, BELOW = 128, 16, 64
 MOST = 2
 """Results that leave so."""
 WIDTH, COLUMNS = 2, 8
@@ -65,11 +65,12 @@ class Outlets(FragmentStores):
         )
         return self.text.tensor(matrix.buffer, described)
 
-    def begin(self, warp: str, lane: str, row: str, column: str) -> None:
-        """Of a warp: its number, that of the thread in it, and the first row and column it has."""
+    def begin(self, warp: str, lane: str, row: str, column: str, columns: int) -> None:
+        """Of a warp: its number, that of the thread in it, and the first row and column it has, of so many; the next 16
+        rows lie `BELOW` further down."""
         if self.matrices:
-            self.lane, self.row, self.column = lane, self.text.assign("i", row), column
-            self.first = self.text.assign("s", f"{self.start} + {warp}*{self.buffers * ROWS * SPAN}")
+            self.lane, self.row, self.column, self.across = lane, row, column, columns // self.columns
+            self.first = self.text.assign("s", f"{self.start} + ({warp})*{self.buffers * ROWS * SPAN}")
 
     def finish(self, lane: str) -> None:
         """Wait for the last copies."""
@@ -96,6 +97,9 @@ class Outlets(FragmentStores):
                 for k, (key, matrix) in enumerate(self.matrices.items()):
                     batch = [self.kernel.names[v] for v, _ in matrix.batch]
                     at = [f"{self.column} + g*{self.columns}", self.row, *batch]
+                    if number // count > self.across:
+                        at[0] = f"{self.column} + g % {self.across}*{self.columns}"
+                        at[1] = f"{self.row} + g // {self.across}*{BELOW}"
                     source = f"shared_address() + {self._buffer(k)}"
                     text.line(f"tensor_store_{len(at)}d({self.maps[key]}, {', '.join(at)}, {source})")
                 text.line("tensor_commit()")

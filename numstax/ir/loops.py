@@ -187,7 +187,8 @@ class MatrixTiling:
     block : rows, columns and depth of the tile that a block works on at a time; warp : of a warp, or of a warpgroup
     ('wgmma').  stages : tiles of the factors in shared memory.
     group : rows of tiles that are numbered together (Proposition 9.4).  resident : so many blocks compute one tile
-    after another; 0: there is a block for each tile.  producers : warps that only load.  cost : predicted seconds.
+    after another; 0: there is a block for each tile.  producers : warps that only load.  turns : warpgroups
+    have tiles of their own, so that one multiplies while another one writes results.  cost : predicted seconds.
     split : parts of k that are worth computing apart.
     """
 
@@ -200,6 +201,7 @@ class MatrixTiling:
     resident: int = 0
     producers: int = 0
     split: int = 1
+    turns: bool = False
     cost: float = field(default=0.0, compare=False)
 
     @property

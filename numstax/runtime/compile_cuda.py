@@ -15,7 +15,7 @@ What program text may name besides builtins and `math`:
   load<n>_<dtype>(pointer, offset), store<n>_<dtype>(pointer, offset, values)
                                  n neighbouring elements as a tuple, with one access; offset in elements, aligned to n
   shared_address()               the address of the dynamic shared memory, uint32, as instructions take it
-  spread_<tile>(pointer, tile)   the registers of a tile (``f32x128``) to as many elements
+  spread_<tile>(pointer, tile, first)   the registers of a tile (``f32x128``) to as many elements, from `first` on
   unroll()                       last in the body of a loop of literal length: the compiler writes it out
   the names in `program.intrinsics`    scalar functions and machine instructions given as data
 """
@@ -357,12 +357,13 @@ def _spread(tile: str) -> object:
     kind = _named(tile)
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
-        pointer, values = args
+        pointer, values, first = args
+        start = builder.gep(pointer, [first], inbounds=True)
         for k, value in enumerate(_flat(builder, values)):
-            builder.store(value, builder.gep(pointer, [ir.IntType(32)(k)], inbounds=True))
+            builder.store(value, builder.gep(start, [ir.IntType(32)(k)], inbounds=True))
         return context.get_dummy_value()
 
-    return _expanding(f"spread_{tile}", types.void, (types.CPointer(kind.dtype), kind), codegen)
+    return _expanding(f"spread_{tile}", types.void, (types.CPointer(kind.dtype), kind, types.int64), codegen)
 
 
 def _flat(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:

@@ -135,10 +135,10 @@ def _registers(dtype: np.dtype, count: int, frame: Frame, length: Value) -> Regi
     return Registers(int(length), dtypes.compute(dtype), frame.every)
 
 
-def _spread(frame: Frame, registers: Registers, tile: tuple[Value, ...]) -> None:
-    """``registers[k] = tile[k]``."""
+def _spread(frame: Frame, registers: Registers, tile: tuple[Value, ...], first: Value) -> None:
+    """``registers[first + k] = tile[k]``."""
     for k, value in enumerate(frame.lanes.settled(tile)):
-        registers.set(frame.lanes, np.int64(k), value)
+        registers.set(frame.lanes, first + np.int64(k), value)
 
 
 _HELPERS: dict[str, Function] = {

@@ -29,7 +29,7 @@ through its registers."""
 def tile_product(kernel: Kernel, found: Product, gpu: Gpu) -> Tiling:
     """The tiling of a kernel with this product."""
     matrix = _wgmma(kernel, found, gpu) or _mma(kernel, found, gpu) or _fma(found, gpu)
-    teams = matrix.warps[0] * matrix.warps[1] * (4 if matrix.family == "wgmma" else 1)
+    teams = matrix.warps[0] * matrix.warps[1] * (4 if matrix.family == "wgmma" else 1) * (2 if matrix.turns else 1)
     return Tiling(form="product", threads=WARP * (teams + matrix.producers), matrix=matrix)
 
 
@@ -92,8 +92,8 @@ def _is_whole(tile: GemmTile) -> bool:
 
 def _matrix(tile: GemmTile, kind: str, gpu: Gpu) -> MatrixTiling:
     resident = gpu.sms if tile.persistent else 0
-    parts = (tile.block, tile.warp[:2], tile.stages, tile.group, resident, tile.producers, tile.split, tile.cost)
-    return MatrixTiling(tile.atom.family, kind, *parts)
+    shape = (tile.block, tile.warp[:2], tile.stages, tile.group, resident, tile.producers)
+    return MatrixTiling(tile.atom.family, kind, *shape, split=tile.split, cost=tile.cost)
 
 
 def _fma(found: Product, gpu: Gpu) -> MatrixTiling:

@@ -52,8 +52,8 @@ def factors(layout: str, m: int, n: int, k: int, dtype: object = BF16) -> tuple[
 def tile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Choose the tile of warpgroup instructions; without one there are none."""
 
-    def choose(*block: int, stages: int = 3, kind: str = "bf16") -> None:
-        made = MatrixTiling("wgmma", kind, block, (64, block[1]), stages, 2, 4, 4) if block else None  # type: ignore[arg-type]
+    def choose(*block: int, rows: int = 64, turns: bool = False) -> None:
+        made = MatrixTiling("wgmma", "bf16", block, (rows, block[1]), 3, 2, 4, 4, turns=turns) if block else None  # type: ignore[arg-type]
         monkeypatch.setattr(cuda_products, "_wgmma", lambda *_: made)
 
     return choose
@@ -70,6 +70,17 @@ def test_warpgroups_multiply_every_layout(layout: str, tile: Callable[..., None]
 def test_warps_multiply_every_layout_and_size(layout: str, m: int, n: int, k: int, tile: Callable[..., None]) -> None:
     tile()
     compare(product(layout), *factors(layout, m, n, k), start="mma_bf16(")
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_warpgroups_take_turns(rows: int, tile: Callable[..., None]) -> None:
+    tile(rows, 64, 64, rows=rows, turns=True)
+    compare(product("NT"), *factors("NT", 280, 200, 200), start="mbarrier_wait(f2 + w1*8, turn)")
+
+
+def test_a_warpgroup_has_two_instructions_of_rows(tile: Callable[..., None]) -> None:
+    tile(128, 64, 64, rows=128)
+    compare(product("TN"), *factors("TN", 200, 72, 136), start="acc1 = wgmma_bf16_n64_mm(")
 
 
 EPILOGUES: dict[str, Function] = {
