@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from numstax.cuda_emit import instructions_matrix
+from numstax import dtypes
 from numstax.cuda_emit import lane_models as models
 from numstax.program import Instruction
 
@@ -117,12 +118,22 @@ def _atomics() -> Iterator[Instruction]:
             )
 
 
+def _fetches() -> Iterator[Instruction]:
+    """Bytes from an element on, as many as a multiple of 16, are brought into the second-level cache."""
+    for size in (1, 2, 4, 8, 16):
+        at = f"{{ .reg .u64 at; mad.lo.s64 at, $1, {size}, $0; "
+        text = at + "cp.async.bulk.prefetch.L2.global [at], $2; }"
+        for dtype in (d for d in dtypes.SUPPORTED if d.itemsize == size):
+            name = dtypes.name(dtype)
+            yield Instruction(f"fetch_{name}", text, (), (f"p_{name}", "i64", "u32"), True, model=lambda *_: None)
+
+
 def _arithmetic() -> Iterator[Instruction]:
     for dtype in ("f32", "f64"):
         yield Instruction(f"fma_{dtype}", f"llvm.fma.{dtype}", (dtype,), (dtype,) * 3, model=models.fma)
 
 
-_MAKERS = (_registers, _shuffles, _synchronisation, _clusters, _atomics, _arithmetic)
+_MAKERS = (_registers, _shuffles, _synchronisation, _clusters, _atomics, _fetches, _arithmetic)
 _ROWS = {i.name: i for make in _MAKERS for i in make()}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from numstax import dtypes
 from numstax.cuda_emit.accesses import Chunk, Staged, early_loads
+from numstax.cuda_emit.ahead import ask
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count
 from numstax.emit.nest import BodyText, KernelText, Place
@@ -45,6 +46,10 @@ def print_points(kernel: KernelText) -> tuple[Index, ...]:
     limit = None if divides(block, total) is True else kernel.index(total)
     span = Span(variables, lane, tiling.width, tiling.unroll, first, step, limit)
     loads = early_loads(loops, {b.name: b for b in kernel.kernel.buffers})
+    if tiling.ahead:
+        later = text.assign("p", f"int64(block_x() + {tiling.ahead})*{block}")
+        with text.block(f"if (thread_x() == 0) & ({later} + {block} <= {kernel.index(total)})"):
+            ask(kernel, loads, variables, kernel.names, later, block)
     Pass(kernel, loops, span, Staged(kernel, loads, tiling.unroll, lane, tiling.width)).run(
         _update if tiling.form == "scatter" else stores_only
     )

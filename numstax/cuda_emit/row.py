@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 from numstax import dtypes
 from numstax.cuda_emit.accesses import Access, Shelf, Staged, early_loads, storage_name
+from numstax.cuda_emit.ahead import ask
 from numstax.cuda_emit.effects import Combining
 from numstax.cuda_emit.passes import Pass, Span
 from numstax.cuda_emit.points import count, decode
@@ -21,7 +22,7 @@ from numstax.cuda_emit.team import WARP, Team
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
-from numstax.ir.index import Index, atoms, bounds, divides, product
+from numstax.ir.index import ONE, Index, atoms, bounds, divides, hint, product, same
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 from numstax.tiles.cpu import access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
@@ -68,6 +69,8 @@ class _Rows:
         self._place_locals()
         waits = exchanges(self.kernel.kernel)
         self.first = self._first()
+        if self.tiling.ahead:
+            self._ask()
         for k, loop in enumerate(self.loops):
             if k in waits:
                 self.team.sync()
@@ -86,6 +89,22 @@ class _Rows:
             warp = f"int64({lane} // {WARP})*{WARP * width * self.tiling.unroll}"
             return self.text.assign("q", f"{warp} + int64({lane} % {WARP})*{width}")
         return self.text.assign("q", f"int64({lane})*{width}" if width > 1 else f"int64({lane})")
+
+    def _ask(self) -> None:
+        """Ask for the part of a later row that takes the place of this one."""
+        (moving,) = (v for v in self.kernel.kernel.outer if v.extent is not ONE)
+        loop = next(loop for loop in self.loops if loop.inner)
+        loads = early_loads((loop,), {b.name: b for b in self.kernel.kernel.buffers})
+        loads = [(name, offset) for name, offset in loads if moving in atoms(offset)]
+        team, length = self.team, count(loop.inner)
+        later = f"{self.kernel.names[moving]} + {self.tiling.ahead * team.count // team.cluster}"
+        part = min(self.group // team.cluster, hint(length))
+        tests = [f"({team.leads})", f"({later} < {self.kernel.index(moving.extent)})"]
+        if team.cluster > 1 and same(length, self.group) is not True:
+            tests.append(f"({self.first} + {part} <= {self.kernel.index(length)})")
+        names, first = {**self.kernel.names, moving: f"({later})"}, self.first if team.cluster > 1 else "0"
+        with self.text.block(f"if {' & '.join(tests)}"):
+            ask(self.kernel, loads, loop.inner, names, first, part)
 
     def groups(self, loop: Loop) -> int | None:
         """Groups of a loop; None where the number is not known."""

@@ -50,6 +50,11 @@ class Team:
         """Is this the first thread?"""
         return f"{self.lane} == 0"
 
+    @property
+    def leads(self) -> str:
+        """Is this the first thread of the team in its block?"""
+        return "thread_x() == 0" if self.cluster > 1 else self.first
+
     def sync(self) -> None:
         """What threads of the team wrote is seen by the others from here on."""
         if self.cluster > 1:

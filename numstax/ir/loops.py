@@ -226,7 +226,8 @@ class Tiling:
     cluster of blocks does); `width` neighbouring elements
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
     'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
-    read again).  `blocks` are to share an SM.  `matrix` : for form 'product'.
+    read again).  `blocks` are to share an SM.
+    `ahead` : so many blocks run at a time; each asks for what the one so far behind it loads first.  `matrix` : for form 'product'.
     """
 
     vector: Var | None = None
@@ -240,6 +241,7 @@ class Tiling:
     cache: str = ""
     resident: int = 0
     blocks: int = 1
+    ahead: int = 0
     matrix: MatrixTiling | None = None
 
 

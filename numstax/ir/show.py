@@ -171,7 +171,7 @@ def _kernel_lines(kernel: Kernel, known: dict[str, Buffer]) -> list[Line]:
         rest = f"block={t.block}, tile={text(t.tile)}, unroll={t.unroll}"
         if t.threads:
             rest += f", threads={t.threads}, team={t.team}, width={t.width}, cache={t.cache!r}, resident={t.resident}"
-            rest += f", blocks={t.blocks}"
+            rest += f", blocks={t.blocks}, ahead={t.ahead}"
         lines.append((f"  tiling form={t.form!r}, vector={text(t.vector)}, {rest}", ""))
     for loop in kernel.loops:
         lines.append((f"  loop ({_vars(loop.inner)})", ""))

@@ -42,7 +42,7 @@ def tile_points(kernel: Kernel, gpu: Gpu, tiles: bool = True) -> Tiling:
             return tiled
     while width > 1 and width * code > CODE:
         width //= 2
-    loaded = max(sum(kernel.buffer(n).dtype.itemsize for n, _ in _streams(kernel)), 1) * width
+    loaded = max(sum(kernel.buffer(n).dtype.itemsize for n, _ in _moving(kernel)), 1) * width
     threads = 256
     unroll = 1
     while unroll < MOST_UNROLL and gpu.threads_sm * loaded * unroll < MARGIN * gpu.in_flight:
@@ -51,7 +51,13 @@ def tile_points(kernel: Kernel, gpu: Gpu, tiles: bool = True) -> Tiling:
         unroll //= 2
     while threads > 64 and total < width * threads * gpu.sms:
         threads //= 2
-    return Tiling(vector=lane, form="pointwise", threads=threads, width=width, unroll=unroll)
+    ahead = int(AHEAD * gpu.sms * (gpu.threads_sm // threads))
+    if gpu.cluster == 1 or total < 4 * ahead * threads * width * unroll:
+        ahead = 0
+    return Tiling(vector=lane, form="pointwise", threads=threads, width=width, unroll=unroll, ahead=ahead)
+
+
+AHEAD = 1.0
 
 
 def _transposed(kernel: Kernel, lane: Var, width: int, code: int) -> Tiling | None:
@@ -126,11 +132,10 @@ def accesses(loop: Loop) -> Iterator[tuple[str, Index]]:
     yield from ((e.buffer, e.offset) for e in loop.effects if isinstance(e, Store))
 
 
-def _streams(kernel: Kernel) -> list[tuple[str, Index]]:
-    """What is loaded for each point anew: not what points share, which comes from a cache."""
-    loads = dict.fromkeys(access for loop in kernel.loops for access in loop.loads())
-    moving = {v for v in kernel.outer if v.extent is not ONE}
-    return [(name, offset) for name, offset in loads if moving <= set(atoms(offset))]
+def _moving(kernel: Kernel) -> list[tuple[str, Index]]:
+    """What is loaded for each point: not what all points share."""
+    loads = (access for loop in kernel.loops for access in loop.loads())
+    return [(name, offset) for name, offset in dict.fromkeys(loads) if any(isinstance(a, Var) for a in atoms(offset))]
 
 
 def access_width(kernel: Kernel, loops: Sequence[Loop], lane: Var) -> int:

@@ -188,7 +188,8 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
         if kept is not None:
             return kept
     threads = team if team > gpu.warp else 4 * gpu.warp
-    return Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
+    made = Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
+    return _asking(kernel, gpu, made) if cache else made
 
 
 def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> Tiling | None:
@@ -206,7 +207,20 @@ def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> 
         team *= 2
     chunks = -(-length // (team * width))
     made = Tiling(form="row", threads=CLUSTER_THREADS, team=team, width=width, unroll=chunks, cache="registers")
-    return replace(made, blocks=max(1024 // CLUSTER_THREADS, 1))
+    return _asking(kernel, gpu, replace(made, blocks=max(1024 // CLUSTER_THREADS, 1)))
+
+
+AHEAD = 1.0
+
+
+def _asking(kernel: Kernel, gpu: Gpu, made: Tiling) -> Tiling:
+    """Blocks ask for what others load, where a row is all that a team needs."""
+    moving = [v.extent for v in kernel.outer if v.extent is not ONE]
+    ahead = int(AHEAD * gpu.sms * (1024 // made.threads))
+    rows = ahead * made.threads // made.team
+    if gpu.cluster == 1 or len(moving) != 1 or (bounds(moving[0])[0] or 0) < 2 * rows or not ahead:
+        return made
+    return replace(made, ahead=ahead)
 
 
 def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:
