@@ -151,18 +151,25 @@ class _Columns:
             place = row if width == 1 else f"({row}*{width} + {self.element})"
             return f"{slot}[{place}*{across} + {self.thread}]"
 
-        with combining.each():
+        def keep() -> None:
             for slot, (name, dtype) in zip(slots, r.states, strict=True):
                 text.line(f"{kept(slot, self.row)} = {stored(name, dtype)}")
+
+        with combining.each():
+            keep()
+        k = text.fresh("k")
+        with text.block(f"for {k} in range({team.bit_length() - 1})"):
+            text.line("barrier()")
+            half = text.assign("h", f"{team // 2} >> {k}")
+            # the loop over results is the inner one: what is not unrolled keeps no registers
+            with text.block(f"if {self.row} < {half}"), combining.each():
+                there, states = f"({self.row} + {half})", zip(slots, r.states, strict=True)
+                r.merge([text.assign("o", loaded(kept(slot, there), dtype)) for slot, (_, dtype) in states])
+                keep()
         text.line("barrier()")
         with combining.each():
             for slot, (name, dtype) in zip(slots, r.states, strict=True):
                 text.line(f"{name} = {loaded(kept(slot, '0'), dtype)}")
-        # the loop over results is the inner one: what is not unrolled keeps no registers
-        k = text.fresh("k")
-        with text.block(f"for {k} in range(1, {team})"), combining.each():
-            states = zip(slots, r.states, strict=True)
-            r.merge([text.assign("o", loaded(kept(slot, k), dtype)) for slot, (_, dtype) in states])
 
     def _finish(self, r: Reduction, combining: Combining) -> None:
         effect = r.effect

@@ -227,7 +227,8 @@ class Tiling:
     of `vector` in one access of a thread, `unroll` such accesses in flight; `cache` : where rows stay between loops,
     'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
     read again).  `blocks` are to share an SM.
-    `ahead` : so many blocks run at a time; each asks for what the one so far behind it loads first.  `matrix` : for form 'product'.
+    `ahead` : so many blocks run at a time; each asks for what the one so far behind it loads first.
+    `matrix` : for form 'product'.
     """
 
     vector: Var | None = None
