@@ -98,6 +98,19 @@ class Tile:
 
 
 @record
+class Window:
+    """Points in registers: for each chunk, `length` neighbours in memory, that at `first` belonging to its first
+    point."""
+
+    array: str
+    length: int
+    first: int
+
+    def element(self, chunk: Chunk) -> str:
+        return f"{self.array}[{chunk.number}*{self.length} + {self.first} + {chunk.element}]"
+
+
+@record
 class Shelf:
     """A row in shared memory, from the point of number `first` on."""
 
@@ -136,8 +149,8 @@ class Staged:
         self.wide = [x for x in wide if x not in self.late]
         self.whole: dict[Access, str] = {}
         """Chunks as tuples."""
-        self.tiles: dict[Access, Tile] = {}
-        """What lies in shared memory."""
+        self.tiles: dict[Access, Tile | Window] = {}
+        """What was loaded otherwise."""
         self.saved: dict[Access, Shelf] = {}
         self.shelved: dict[Access, Shelf] = {}
         """Where rows are kept for later passes, and where earlier passes kept them."""

@@ -8,16 +8,19 @@ time, and turned in shared memory, whose rows are padded so that neither directi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from numstax.cuda_emit.accesses import Access, Staged, Tile, early_loads
+from numstax.cuda_emit.accesses import Access, Staged, Tile, Window, early_loads, load_text, storage_name
 from numstax.cuda_emit.passes import Mask, Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
 from numstax.emit.nest import KernelText, Place
-from numstax.ir.index import Atom, Index, Var, as_index, divides, substitute
+from numstax.ir.index import ZERO, Atom, Index, Var, as_index, divides, stride_of, substitute
 from numstax.schedule.rewrite import substitute_vars
 from numstax.tiles.cpu import crossing
-from numstax.tiles.cuda_points import along_width
+from numstax.tiles.cuda_points import along_width, place_in_chunk
+
+NEAR = 4
+"""Chunks that one window spans, at most."""
 
 
 def print_transposed(kernel: KernelText) -> tuple[Index, ...]:
@@ -135,5 +138,45 @@ class _Tiled:
     def _rows_of_thread(self, mask: Mask | None) -> None:
         span = Span((self.row,), self.column, self.tiling.width, self.height, "0", 1, None, mask=mask)
         loads = early_loads(self.loops, {b.name: b for b in self.kernel.kernel.buffers})
-        staged = Staged(self.kernel, loads, span.count, span.lane, span.width)
-        Pass(self.kernel, self.loops, span, staged).run(stores_only)
+        windows = self._windows(loads) if span.width > 1 else {}
+        staged = Staged(self.kernel, [x for x in loads if x not in windows], span.count, span.lane, span.width)
+        made = Pass(self.kernel, self.loops, span, staged)
+        staged.tiles = self._load_windows(windows, made)
+        made.run(stores_only)
+
+    def _windows(self, loads: Sequence[Access]) -> dict[Access, tuple[Access, int]]:
+        """For each load along the lane the aligned access before it that it is `k` elements behind, of which there is
+        one for neighbours."""
+        width, found = self.tiling.width, dict[Access, tuple[Access, int]]()
+        starts: list[Access] = []
+        for name, offset in loads:
+            if stride_of(offset, self.column) is ZERO:
+                continue
+            place = place_in_chunk(self.kernel.buffer(name), offset, self.column, width)
+            assert place is not None
+            starts.append((name, offset - place))
+        for name, offset in loads:
+            near = [(k, s) for s in starts if s[0] == name and (k := (offset - s[1]).value) is not None]
+            near = [(k, s) for k, s in near if 0 <= k < NEAR * width]
+            if stride_of(offset, self.column) is not ZERO:
+                k, start = max(near, key=lambda pair: pair[0])
+                found[name, offset] = start, k
+        return found
+
+    def _load_windows(self, windows: Mapping[Access, tuple[Access, int]], made: Pass) -> dict[Access, Tile | Window]:
+        width, count = self.tiling.width, made.span.count
+        lengths: dict[Access, int] = {}
+        for start, k in windows.values():
+            lengths[start] = max(lengths.get(start, 0), -(-(k + width) // width) * width)
+        arrays = {}
+        for start, length in lengths.items():
+            kind = storage_name(self.kernel.buffer(start[0]).dtype)
+            arrays[start] = self.text.assign("x", f"registers_{kind}({count * length})")
+        with made.chunks() as chunk:
+            for (name, offset), length in lengths.items():
+                for k in range(0, length, width):
+                    at = self.text.index(offset + k, chunk.names)
+                    first = f"{arrays[name, offset]}[{chunk.number}*{length} + "
+                    places = ", ".join(f"{first}{k + e}]" for e in range(width))
+                    self.text.line(f"{places} = {load_text(self.kernel, name, at, width)}")
+        return {x: Window(arrays[start], lengths[start], k) for x, (start, k) in windows.items()}

@@ -20,6 +20,7 @@ from dataclasses import replace
 from numstax.hardware import Gpu
 from numstax.ir.contraction import product_of
 from numstax.ir.loops import Kernel, Refusal, Schedule, Tiling, Unit, in_bodies
+from numstax.tiles.cuda_ahead import asking
 from numstax.tiles.cuda_columns import tile_columns
 from numstax.tiles.cuda_copies import with_copies
 from numstax.tiles.cuda_locals import in_memory
@@ -47,7 +48,7 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
             continue
         parts = pieces(unit)
         if parts == (unit,):
-            units.append(unit.with_tiling(tiling(unit, gpu)))
+            units.append(unit.with_tiling(asking(unit, tiling(unit, gpu), gpu)))
             if reason := in_order(unit):
                 slow.append(Refusal(unit.name, f"{reason}: one thread for each row"))
         else:

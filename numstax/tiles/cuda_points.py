@@ -9,7 +9,20 @@ from collections.abc import Iterator, Sequence
 
 from numstax.hardware import Gpu
 from numstax.ir.handlers import operations
-from numstax.ir.index import ONE, ZERO, Index, Ref, Var, atoms, divides, hint, product, stride_of, substitute
+from numstax.ir.index import (
+    ONE,
+    ZERO,
+    Index,
+    Ref,
+    Var,
+    atoms,
+    contiguous_strides,
+    divides,
+    hint,
+    product,
+    stride_of,
+    substitute,
+)
 from numstax.ir.loops import Buffer, Kernel, Loop, Store, Tiling
 from numstax.tiles.cpu import crossing
 
@@ -25,8 +38,8 @@ TILE_EDGE, TILE_THREADS, TILE_BYTES = 64, 256, 48 << 10
 """Points on a side of a tile that is turned in shared memory, threads for it, and bytes that all tiles may take."""
 SMALL_SIDE = 16
 """Sides of spaces that are not worth a tile."""
-STENCIL_ROWS = 8
-"""Rows of a thread."""
+STENCIL_ROWS, WINDOW = 8, 8
+"""Rows of a thread, and bytes that it loads or stores together."""
 WARP = 32
 
 
@@ -51,13 +64,7 @@ def tile_points(kernel: Kernel, gpu: Gpu, tiles: bool = True) -> Tiling:
         unroll //= 2
     while threads > 64 and total < width * threads * gpu.sms:
         threads //= 2
-    ahead = int(AHEAD * gpu.sms * (gpu.threads_sm // threads))
-    if gpu.cluster == 1 or total < 4 * ahead * threads * width * unroll:
-        ahead = 0
-    return Tiling(vector=lane, form="pointwise", threads=threads, width=width, unroll=unroll, ahead=ahead)
-
-
-AHEAD = 1.0
+    return Tiling(vector=lane, form="pointwise", threads=threads, width=width, unroll=unroll)
 
 
 def _transposed(kernel: Kernel, lane: Var, width: int, code: int) -> Tiling | None:
@@ -87,10 +94,37 @@ def _stencil(kernel: Kernel, lane: Var, code: int) -> Tiling | None:
     height = STENCIL_ROWS
     while height > 1 and height * code > CODE:
         height //= 2
+    if height == 1:
+        return None
+    width = _window_width(kernel, lane)
     threads = TILE_THREADS
-    while threads > WARP and threads >= 2 * hint(lane.extent):
+    while threads > WARP and threads * width >= 2 * hint(lane.extent):
         threads //= 2
-    return Tiling(lane, threads, (rows, height), form="stencil", threads=threads) if height > 1 else None
+    return Tiling(lane, threads * width, (rows, height), form="stencil", threads=threads, width=width)
+
+
+def _window_width(kernel: Kernel, lane: Var) -> int:
+    """Neighbouring points of a thread, for which it loads aligned chunks that together hold all that these need."""
+    along = [x for loop in kernel.loops for x in accesses(loop) if stride_of(x[1], lane) is not ZERO]
+    width = WINDOW // max((kernel.buffer(name).dtype.itemsize for name, _ in along), default=WINDOW)
+    stored = [(e.buffer, e.offset) for loop in kernel.loops for e in loop.effects if isinstance(e, Store)]
+    while width > 1 and not (
+        divides(width, lane.extent) is True
+        and all(is_wide(kernel.buffer(name), offset, lane, width) for name, offset in stored)
+        and all(place_in_chunk(kernel.buffer(name), offset, lane, width) is not None for name, offset in along)
+    ):
+        width //= 2
+    return max(width, 1)
+
+
+def place_in_chunk(buffer: Buffer, offset: Index, lane: Var, width: int) -> int | None:
+    """Where in an aligned chunk an access is at multiples of `width` of the lane; None where that is not known, or the
+    chunk may not lie in memory."""
+    whole = buffer.strides == contiguous_strides(buffer.shape) and divides(width, product(buffer.shape)) is True
+    first = substitute(offset, {lane: ZERO})
+    if not whole or stride_of(offset, lane) is not ONE or any(isinstance(a, Ref) for a in atoms(offset)):
+        return None
+    return next((k for k in range(width) if divides(width, first - k) is True), None)
 
 
 def _pairs(kernel: Kernel) -> Iterator[tuple[Index, Index]]:

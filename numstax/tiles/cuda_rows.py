@@ -148,8 +148,8 @@ def _entangled(kernel: Kernel, mine: list[Touch]) -> bool:
 
 IN_REGISTERS = 32
 """Elements of a row that a thread keeps."""
-CLUSTER_THREADS = 512
-"""Of each block of a cluster."""
+CLUSTERED, CLUSTER_THREADS = 512, (256, 512)
+"""Threads for a row from which on it is left to a cluster, and of each block of one: as few as do."""
 SERIAL_THREADS = 128
 SHORT = 16
 """Elements of a row that one thread reads alone, where there are rows enough."""
@@ -188,39 +188,28 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
         if kept is not None:
             return kept
     threads = team if team > gpu.warp else 4 * gpu.warp
-    made = Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
-    return _asking(kernel, gpu, made) if cache else made
+    return Tiling(form="row", vector=None, threads=threads, team=team, width=width, unroll=unroll, cache=cache)
 
 
 def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> Tiling | None:
     """Rows that the registers of several blocks hold: some such blocks on an SM, so that one loads while another
     computes."""
     combining = [e for loop in kernel.loops if loop.inner for e in loop.effects if isinstance(e, Reduce | Scan)]
-    if not gpu.cluster * CLUSTER_THREADS * most >= length > CLUSTER_THREADS * most or not combining:
+    if length <= CLUSTERED * most or not combining:
+        return None
+    threads = next((n for n in CLUSTER_THREADS if gpu.cluster * n * most >= length), None)
+    if threads is None or gpu.cluster == 1:
         return None
     if not all(isinstance(e, Reduce) and e.dtype.itemsize >= 4 and e.dtype.kind in "fiu" for e in combining):
         return None
     if not all(is_own(kernel, b.name) for b in kernel.buffers if b.kind == "local" and b.shape):
         return None
-    team = CLUSTER_THREADS
+    team = threads
     while length > team * most:
         team *= 2
     chunks = -(-length // (team * width))
-    made = Tiling(form="row", threads=CLUSTER_THREADS, team=team, width=width, unroll=chunks, cache="registers")
-    return _asking(kernel, gpu, replace(made, blocks=max(1024 // CLUSTER_THREADS, 1)))
-
-
-AHEAD = 1.0
-
-
-def _asking(kernel: Kernel, gpu: Gpu, made: Tiling) -> Tiling:
-    """Blocks ask for what others load, where a row is all that a team needs."""
-    moving = [v.extent for v in kernel.outer if v.extent is not ONE]
-    ahead = int(AHEAD * gpu.sms * (1024 // made.threads))
-    rows = ahead * made.threads // made.team
-    if gpu.cluster == 1 or len(moving) != 1 or (bounds(moving[0])[0] or 0) < 2 * rows or not ahead:
-        return made
-    return replace(made, ahead=ahead)
+    made = Tiling(form="row", threads=threads, team=team, width=width, unroll=chunks, cache="registers")
+    return replace(made, blocks=1024 // threads)
 
 
 def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:

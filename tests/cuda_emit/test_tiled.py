@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from numstax import dtypes
 from numstax.hardware import GPUS
 from tests.cuda_emit.running import check, programs, text
 from tests.support import normal
@@ -52,7 +53,16 @@ def test_a_thread_loads_what_its_rows_share_once() -> None:
     made = programs(stencil, normal((8194, 8194)))[0]
     assert made.name.startswith("poi_")
     assert "for c0 in range(8)" in made.text
-    assert int(made.grid[0]) == 1024 * 32
+    assert int(made.grid[0]) == 1024 * 16
+    assert made.text.count("load2_f32(") == 6  # of three rows a window each
+
+
+def test_windows_of_chunks() -> None:
+    """Rows that begin at no multiple of a chunk, loads far apart along a row, several dtypes and arrays."""
+    check(lambda u: u[1:-1, 8:] - u[1:-1, 3:-5] + u[2:, 1:-7] * u[:-2, :-8], normal((40, 264)))
+    check(lambda u, v: u[1:-1, 1:-1] + v[2:, :-2] - u[:-2, 2:], normal((40, 102)), normal((40, 102)))
+    check(lambda u: (u[1:-1, 1:-1] + u[2:, :-2]) * u[:-2, 2:], normal((40, 104), dtypes.BFLOAT16), ulps=2)
+    check(lambda u: u[1:-1, 1:-1] + u[2:, :-2] - u[:-2, 2:], normal((40, 103)))
 
 
 def test_three_dimensions() -> None:
