@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from numstax.cuda_emit import instructions_matrix
 from numstax import dtypes
+from numstax.cuda_emit import instructions_matrix
 from numstax.cuda_emit import lane_models as models
 from numstax.program import Instruction
 

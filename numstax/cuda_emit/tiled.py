@@ -81,7 +81,7 @@ class _Tiled:
 
     def run_transposed(self) -> tuple[Index, ...]:
         self._begin()
-        tiles = {x: self._turned(x) for x in self._crossing()}
+        tiles: dict[Access, Tile | Window] = {x: self._turned(x) for x in self._crossing()}
         self.text.line("barrier()")
         loads = early_loads(self.loops, {b.name: b for b in self.kernel.kernel.buffers})
         span = self._span((self.row, self.column), self.tiling.width)
