@@ -70,8 +70,8 @@ def test_long_rows_stay_in_shared_memory(width: int) -> None:
 @pytest.mark.parametrize(
     ("width", "cluster", "functions"),
     [
-        (20_000, 2, (softmax, layernorm, lambda x: (x.argmax(1), x / x.max(1, keepdims=True)))),
-        (65_536, 4, (layernorm,)),
+        (20_000, 4, (softmax, layernorm, lambda x: (x.argmax(1), x / x.max(1, keepdims=True)))),
+        (65_536, 8, (layernorm,)),
         (65_540, 8, (softmax,)),
     ],
 )
