@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from numstax.cpu_emit.emit import emit
 from numstax.emit.verify_text import verify_text
+from numstax.errors import UnsupportedOperationError
 from numstax.hardware import Gpu, Hardware
 from numstax.ir.graph import Graph
 from numstax.ir.loops import EmittedControl, EmittedLoop, EmittedUnit, Schedule
@@ -106,11 +107,18 @@ def emitted(schedule: Schedule, machine: Machine | None, knobs: Knobs) -> tuple[
     return cuda_emit.emit(schedule, machine) if isinstance(machine, Gpu) else emit(schedule, knobs.parallel_threshold)
 
 
+PROGRAM, LINE, LONG = 0.03, 0.005, 700
+"""Seconds to compile a program, and each of its lines; lines of this number take twice as long each."""
+LONGEST = 30
+"""Seconds that compiling a function may take: a loop that was unrolled to more is better run as it is."""
+
+
 def compile_graph(
     graph: Graph, knobs: Knobs, machine: Machine | None = None, tune: Callable[[Schedule], Schedule] | None = None
 ) -> Region:
     """Run all passes, for the machine or (None) for this CPU; `tune` is one more, after the formulas for tilings.
-    Raises VerifyError when a pass made something inconsistent and checks are on."""
+    Raises VerifyError when a pass made something inconsistent and checks are on, UnsupportedOperationError when
+    compiling would take too long."""
     region = Region(graph, machine)
     for step in PASSES if tune is None else _with_tuning(tune):
         start = time.perf_counter()
@@ -121,7 +129,19 @@ def compile_graph(
         region = replace(region, times=(*region.times, (step.name, seconds)), **{step.makes: made})  # type: ignore[arg-type]
         if knobs.check >= 2 or (knobs.check and step.name in ("simplify", "tile")):
             _verify(made)
+    _check_length(region)
     return region
+
+
+def _check_length(region: Region) -> None:
+    assert region.plan is not None
+    lengths = [text.count("\n") for text in {program.text for program in region.plan.programs}]
+    seconds = sum(PROGRAM + LINE * n * (1 + n / LONG) for n in lengths)
+    if seconds > LONGEST:
+        raise UnsupportedOperationError(
+            f"compiling its {len(lengths)} programs of {sum(lengths)} lines would take about {seconds:.0f} s",
+            remedy="jit the body of the loop, or write the loop with array operations",
+        )
 
 
 def build(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numstax import dtypes
 from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topological
 from numstax.ir.index import ONE, as_index, bounds, hint, product
 from numstax.ir.ops import ELEMENTWISE, VIEWS
@@ -34,7 +35,10 @@ BORDER = 4
 PARTS = 4
 """Writes in such a chain, at most."""
 LONGEST = 512
-"""Instructions that evaluate such a chain wherever it is used, at most: they take time to compile."""
+"""Instructions that evaluate a value wherever it is used, at most, if it is used at several places: they take time to
+compile."""
+COMPLEX, COMPLEX_FUNCTION, COSTLY = 3, 40, 20
+"""Statements that a complex operation takes, and one of so many flops and more."""
 LARGEST = 1 << 40
 LEAVES = ("input", "constant", "size", "iota", "empty", "extern", "result", *CONTROL)
 """Nodes that no kernel computes."""
@@ -87,6 +91,8 @@ def copy_of(node: Node) -> Node:
 
 Demand = dict[Node, int]
 """How often each root evaluates a node."""
+Site = tuple[object, ...]
+"""Where the code for a node stands: a root, then what led from there to other elements."""
 
 
 @record
@@ -162,6 +168,7 @@ class _Chooser:
         self.length: dict[Node, int] = {}
         self.parts: dict[Node, tuple[int, int, int, bool]] = {}
         self.bordered: set[Node] = set()
+        self.sites: dict[Node, set[Site]] = {node: set() for node in order}
         for node in order:
             self._count(node)
 
@@ -178,7 +185,7 @@ class _Chooser:
         behind = [self.work[a] for a in dict.fromkeys(node.args)]
         if node.op == "update":
             self._look_for_border(node)
-        self.length[node] = min(1 + sum(self.length[a] for a in node.args), LARGEST)
+        self.length[node] = min(_statements(node) + sum(self.length[a] for a in node.args), LARGEST)
         self.work[node] = max(behind) if node in self.bordered else min(own + sum(behind), LARGEST)
         self.total[node] = elements(node) * self.work[node]
         if node.op == "update":
@@ -206,6 +213,7 @@ class _Chooser:
                 self.stored.add(node)
             if node in self.stored:
                 readers[node] = set(demand)
+                self.sites[node] = {(node,)}
             self._pass_on(node, demand)
         roots = tuple(n for n in self.order if n in self.stored and n.op not in ("input", "result"))
         return Storage(tuple(self.order), roots, readers)
@@ -223,7 +231,7 @@ class _Chooser:
             return False
         if node.op == "update" and self._is_rewritten(node):
             return True
-        if node in self.bordered and self.length[node] * (len(self.viewed[node]) + 1) > LONGEST:
+        if self._is_long(node):
             return True
         evaluations = sum(demand.values())
         stored = self.total[node] + elements(node) * STORE + evaluations * LOAD
@@ -231,6 +239,11 @@ class _Chooser:
             # among unbounded sizes those count that make this look small
             stored += KERNEL
         return evaluations * self.work[node] > stored
+
+    def _is_long(self, node: Node) -> bool:
+        """Would the code for it, at each of the places that use it, be too much?"""
+        places = len(self.viewed[node]) + 1 if node in self.bordered else len(self.sites[node])
+        return places > 1 and min(self.length[node], LONGEST + 1) * places > LONGEST
 
     def _is_rewritten(self, node: Node) -> bool:
         """Is an update the base of a later one in memory, and read by others too?  Then that can overwrite it."""
@@ -242,10 +255,21 @@ class _Chooser:
             asked = {node: _evaluations(node, k)} if node in self.stored else demand
             if asked is demand and k and node in self.bordered:
                 asked = {root: count * elements(arg) // max(elements(node), 1) for root, count in demand.items()}
+            moves = node.op in VIEWS or (node.op == "update" and k == 1)
+            self.sites[arg] |= (
+                {(*site, node.op, node.attrs) for site in self.sites[node]} if moves else self.sites[node]
+            )
             if node.op in VIEWS:
                 self.viewed[arg].append(asked)
             else:
                 _merge(self.direct[arg], asked)
+
+
+def _statements(node: Node) -> int:
+    """About what is printed for one element."""
+    if dtypes.kind(node.dtype) != "c" or node.op not in ELEMENTWISE:
+        return 1
+    return COMPLEX_FUNCTION if ELEMENTWISE[node.op].flops >= COSTLY else COMPLEX
 
 
 def _evaluations(root: Node, k: int) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax import backends
+from numstax import backends, pipeline
 from numstax import jit as decorate
 from numstax.errors import (
     ArgumentCountError,
@@ -364,3 +364,17 @@ def test_reference_backend_generates_no_code():
     np.testing.assert_array_equal(compiled(ours, np.ones(6)), shift(theirs, np.ones(6)))
     np.testing.assert_array_equal(ours, theirs)
     assert compiled.artifacts()[0].source == ""
+
+
+def test_a_loop_that_unrolls_to_too_much_runs_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tree(v: np.ndarray) -> np.ndarray:
+        for _ in range(40):
+            v = 0.5 * (v[:-1] + v[1:])
+        return v
+
+    monkeypatch.setattr(pipeline, "LONGEST", 0.5)
+    x = np.random.default_rng(0).standard_normal(43)
+    with pytest.warns(numstax.NumstaxWarning, match="would take about [0-9]+ s"):
+        np.testing.assert_array_equal(decorate(tree)(x), tree(x))
+    with pytest.raises(numstax.errors.UnsupportedOperationError, match="jit the body of the loop"):
+        decorate(tree, strict=True)(x)

@@ -365,3 +365,20 @@ def test_long_columns_are_split_into_groups_of_rows() -> None:
     (partial,) = first.writes() & second.reads()
     assert [n.value for n in first.buffer(partial).shape] == [8, 256]
     assert len(compiled(lambda x: x.max(0), *arrays((127, 8192))).units) == 1
+
+
+def recursive_fft(x: Any) -> Any:
+    n = len(x)
+    if n == 1:
+        return x
+    even, odd = recursive_fft(x[::2]), recursive_fft(x[1::2])
+    turned = np.exp(-2j * np.pi * np.arange(n // 2) / n) * odd
+    return np.concatenate([even + turned, even - turned])
+
+
+def test_what_is_read_at_ever_more_places_is_stored() -> None:
+    def instructions(n: int) -> int:
+        schedule = fuse(lower(trace(recursive_fft, (np.zeros(n, "c16"),), {}).graph), replace(host(), cores=2))
+        return sum(len(loop.body) for unit in schedule.units if isinstance(unit, Kernel) for loop in unit.loops)
+
+    assert instructions(32) < 3 * instructions(16)
