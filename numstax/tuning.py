@@ -32,6 +32,7 @@ from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Host
 from numstax.runtime.interop import OWN
 from numstax.runtime.launch import launcher
+from numstax.runtime.memory import address_of
 from numstax.runtime.tune import Costs, Search, Trial, Tuned, search
 from numstax.runtime.tune_records import Records
 from numstax.tiles.space import Config
@@ -108,11 +109,10 @@ class GpuBench(Bench):
 
     def _uploaded(self, array: np.ndarray) -> np.ndarray:
         """A copy on the device, with gaps where the array has them."""
-        stream = self.host.device.stream()
-        base = array if array.base is None else array.base
-        copy = self.host.upload(np.asarray(base), stream, self.host.pools[stream])
-        first = (array.ctypes.data - np.asarray(base).ctypes.data) // array.itemsize
-        return np.lib.stride_tricks.as_strided(copy.reshape(-1)[first:], array.shape, array.strides)
+        stream, base = self.host.device.stream(), array.base
+        assert isinstance(base, np.ndarray)
+        copy = self.host.upload(base, stream, self.host.pools[stream])
+        return np.ndarray(array.shape, array.dtype, copy, address_of(array) - address_of(base), array.strides)
 
     def finish(self) -> None:
         self.host.device.synchronize(self.host.device.stream())
@@ -133,7 +133,7 @@ class Tuner:
         return replace(schedule, units=tuple(units))
 
     def kernel(self, kernel: Kernel) -> Kernel:
-        choice = tunable(kernel)
+        choice = tunable(kernel, self.bench.machine)
         if choice is None:
             return kernel
         key = self._key(choice)
@@ -145,7 +145,7 @@ class Tuner:
         self._say(f"{kernel.name}: {choice.space.size} configurations")
         trials = _Trials(choice, self.bench, self.knobs)
         costs = Costs(trials.seconds, trials.prepare, lambda trial: self._say(_line(choice, trial)))
-        made = search(self.knobs.tune, choice.space, choice.space.around(choice.start), costs)
+        made = search(self.knobs.tune, choice.space, choice.candidates(), costs)
         self.found.append(Tuned(kernel.name, choice.space, choice.start, made))
         if made.best.seconds == inf:
             return kernel
@@ -240,11 +240,11 @@ def _symbols(kernel: Kernel) -> tuple[Symbol, ...]:
 
 
 def _array(buffer: Buffer, random: Any) -> np.ndarray:
-    """Memory as a buffer describes it."""
+    """Memory as a buffer describes it; its base has all bytes."""
     shape, strides = tuple(map(hint, buffer.shape)), tuple(map(hint, buffer.strides))
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
     count = high - low + 1 if prod(shape) else 1
     numbers = random.random(count) + 0.5 if dtypes.kind(buffer.dtype) in "fc" else np.zeros(count)
-    base = numbers.astype(buffer.dtype)
-    return np.lib.stride_tricks.as_strided(base[-low:], shape, tuple(s * base.itemsize for s in strides))
+    base, size = numbers.astype(buffer.dtype).view(np.uint8), buffer.dtype.itemsize
+    return np.ndarray(shape, buffer.dtype, base, -low * size, tuple(s * size for s in strides))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -21,6 +22,7 @@ from numstax.runtime.cubin import Cubin
 from numstax.runtime.device import Loaded
 from numstax.runtime.device_host import DeviceHost
 from numstax.runtime.host import Counts, Host
+from numstax.runtime.launch import launcher
 from numstax.runtime.simulated import SimulatedDevice
 from numstax.tiles.tunable import Tunable, tunable
 
@@ -86,7 +88,7 @@ def test_tuned_functions_give_the_same(method: str, tmp_path: Path, monkeypatch:
         tuner = tuning.Tuner(knobs, tuning.CpuBench(host_))
         region = pipeline.compile_graph(pipeline.trace(function, (ARRAY,), {}).graph, knobs, None, tuner.schedule)
         assert region.plan is not None
-        (result,) = tuning.launcher(region.plan, host_).call(ARRAY)
+        (result,) = launcher(region.plan, host_).call(ARRAY)
         np.testing.assert_allclose(result, function(ARRAY), rtol=1e-5)
         assert "tune" in [name for name, _ in region.times]
 
@@ -195,6 +197,40 @@ def test_kernels_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     trials = tuner.found[0].search.trials
     assert all((trial.seconds == inf) == (trial.config[0] > 256) for trial in trials)
     assert any(trial.seconds == inf for trial in trials)
+
+
+def test_products_of_a_gpu(tmp_path: Path) -> None:
+    """Their tiles are tried in the order of the predicted cost, each with several groupings; all give the same."""
+    knobs = Knobs(cache_dir=tmp_path)
+    bench = tuning.GpuBench(DeviceHost(knobs, SimulatedDevice()), repeat=1)
+    left, right = np.ones((80, 64), ml_dtypes.bfloat16), np.ones((64, 72), ml_dtypes.bfloat16)
+    region = pipeline.build(lambda a, b: np.maximum(a @ b, 0), (left, right), machine=GPUS["H200"])
+    assert region.schedule is not None
+    (kernel,) = region.schedule.units
+    assert isinstance(kernel, Kernel)
+    choice = tunable(kernel, GPUS["H200"])
+    assert choice is not None
+    assert [name for name, _ in choice.space.parameters] == ["tile", "group"]
+    first = choice.candidates()
+    assert first[0] == choice.start
+    assert {config[0] for config in first[:4]} == {0, 1, 2, 3}
+    costs = [tiling.matrix.cost for tiling in choice.products[1:] if tiling.matrix is not None]
+    assert costs == sorted(costs)
+    expected = ran(choice, bench, knobs, choice.start)
+    for config in ((1, 2), (len(choice.products) - 1, 32)):
+        np.testing.assert_array_equal(ran(choice, bench, knobs, config), expected)
+
+
+def ran(choice: Tunable, bench: tuning.GpuBench, knobs: Knobs, config: tuple[int, ...]) -> np.ndarray:
+    """The result of a product on a simulated GPU."""
+    trials = tuning._Trials(choice, bench, knobs)
+    plan, arrays, _ = trials._plan(trials._emitted(config))
+    there = {name: bench._uploaded(array) for name, array in arrays.items()}
+    exchange = tuning.Exchange(tuple((name, tuning.OWN) for name in there), tuning.OWN)
+    given = [tuning.DeviceArray(layout, bench.host.device, 0) for layout in there.values()]
+    launcher(plan, bench.host.serving(exchange, plan)).call(*given)
+    (written,) = choice.kernel.writes() & there.keys()
+    return there[written].astype(np.float32)
 
 
 def test_a_simulated_gpu_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Tilings of kernels that begin with a product of matrices: the cheapest tile for which there is a template."""
+"""Tilings of kernels that begin with a product of matrices: the tiles for which there is a template, cheapest first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,16 @@ through its registers."""
 
 def tile_product(kernel: Kernel, found: Product, gpu: Gpu) -> Tiling:
     """The tiling of a kernel with this product."""
-    matrix = _wgmma(kernel, found, gpu) or _mma(kernel, found, gpu) or _fma(found, gpu)
+    return product_tilings(kernel, found, gpu)[0]
+
+
+def product_tilings(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[Tiling, ...]:
+    """All tilings that the best template serves; the formulas' choice is the first, then by predicted cost."""
+    matrices = _wgmma(kernel, found, gpu) or _mma(kernel, found, gpu) or (_fma(found, gpu),)
+    return tuple(map(_tiling, matrices))
+
+
+def _tiling(matrix: MatrixTiling) -> Tiling:
     teams = matrix.warps[0] * matrix.warps[1] * (4 if matrix.family == "wgmma" else 1) * (2 if matrix.turns else 1)
     return Tiling(form="product", threads=WARP * (teams + matrix.producers), matrix=matrix)
 
@@ -51,35 +60,35 @@ def _sides(kernel: Kernel, found: Product) -> tuple[Matrix | str, Matrix | str]:
     return left, operand_of(kernel, found, effect.other, found.columns)
 
 
-def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> MatrixTiling | None:
+def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
     """Warpgroup instructions, where the factors are matrices that the copy engine can read."""
     sides, kind = _sides(kernel, found), _format(kernel, found)
     inner = {side.inner for side in sides if isinstance(side, Matrix)}
     if not all(isinstance(side, Matrix) for side in sides) or (FORMATS.get(kind) != 2 and inner != set(found.along)):
-        return None
-    return _chosen(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS)
+        return ()
+    return _served(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS)
 
 
-def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> MatrixTiling | None:
+def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
     """Instructions of one warp, for any strides."""
     kind = _format(kernel, found)
     turned = FORMATS.get(kind) == 2
     copied = (isinstance(side, Matrix) and (turned or side.inner in found.along) for side in _sides(kernel, found))
     most = COPYING if all(copied) else FETCHING
-    return _chosen(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
+    return _served(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
 
 
-def _chosen(
+def _served(
     found: Product, gpu: Gpu, kind: str, family: str, serves: Callable[[GemmTile], bool]
-) -> MatrixTiling | None:
-    """The best tile of a family that its template can serve."""
+) -> tuple[MatrixTiling, ...]:
+    """The tiles of a family that its template can serve."""
     if kind not in TEMPLATES[family] or less(ZERO, product(v.extent for v in found.along)) is not True:
-        return None
+        return ()
     m, n, k, batch = _extents(found)
     tiles = gemm_tiles(gpu, m, n, k, kind, out=found.effect.dtype.itemsize, batch=batch, family=family)
     if isinstance(tiles, Infeasible):
-        return None
-    return next((_matrix(tile, kind, gpu) for tile in tiles if serves(tile)), None)
+        return ()
+    return tuple(_matrix(tile, kind, gpu) for tile in tiles if serves(tile))
 
 
 def _is_whole(tile: GemmTile) -> bool:

@@ -54,8 +54,8 @@ HIDDEN = 0.1
 """What is left of the time of something that goes on beside something longer."""
 BARRIERS = 1024
 """Bytes of shared memory for the barriers of the stages, and what the system takes of each block."""
-STAGING = 1 << 15
-"""Bytes of shared memory through which results of wgmma leave, at most."""
+STAGING = 1 << 14
+"""Bytes of shared memory through which the results of a warpgroup leave."""
 MOST_STAGES = 8
 
 
@@ -208,7 +208,7 @@ def _shapes(problem: Product, gpu: Gpu, atoms: list[Atom]) -> Iterator[GemmTile]
                     stages=1,
                     persistent=alone,
                     producers=4 if alone else 0,
-                    staging=min(bm * bn * problem.out, STAGING) if alone else 0,
+                    staging=bm // wm * STAGING if alone else 0,
                 )
                 yield replace(tile, stages=_stages(tile, gpu))
 

@@ -1,7 +1,7 @@
 """What can be tuned of a kernel's tiling (section 9.6).
 
-A tiled Kernel enters; a `Space`, the point in it that the formulas chose, and for every point the kernel with that
-tiling leave.  All of them compute the same values.
+A tiled Kernel, and its GPU if it has one, enter; a `Space`, the point in it that the formulas chose, and for every
+point the kernel with that tiling leave.  All of them compute the same values.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from numstax.ir.loops import Kernel
+from numstax.hardware import Gpu
+from numstax.ir.contraction import product_of
+from numstax.ir.loops import Kernel, MatrixTiling, Tiling
 from numstax.records import record
+from numstax.tiles.cuda_products import product_tilings
 from numstax.tiles.space import Config, Space
 
 CPU = {
@@ -28,16 +31,33 @@ GPU = {
 }
 
 
+CHEAPEST, MOST_PRODUCTS = 4, 16
+"""Tilings of a product that are measured first, and all that are considered."""
+GROUPS = (1, 2, 4, 8, 16, 32)
+
+
 @record
 class Tunable:
-    """kernel : as the formulas tiled it; start : its point in the space."""
+    """kernel : as the formulas tiled it; start : its point in the space.  products : for a product of matrices the
+    tilings that the first parameter numbers, by predicted cost."""
 
     kernel: Kernel
     space: Space
     start: Config
+    products: tuple[Tiling, ...] = ()
+
+    def candidates(self) -> list[Config]:
+        """What to measure first: the start and its neighbours, of products also what is predicted to be fast."""
+        cheap = [(k, *self.start[1:]) for k in range(min(len(self.products), CHEAPEST))]
+        return list(dict.fromkeys((*cheap, *self.space.around(self.start))))
 
     def at(self, config: Config) -> Kernel:
         """The kernel with the tiling of a point."""
+        if self.products:
+            number, group = config
+            chosen = self.products[number]
+            assert chosen.matrix is not None
+            return self.kernel.with_tiling(replace(chosen, matrix=replace(chosen.matrix, group=group)))
         tiling = self.kernel.tiling
         assert tiling is not None
         fields: dict[str, Any] = dict(zip((name for name, _ in self.space.parameters), config, strict=True))
@@ -47,10 +67,12 @@ class Tunable:
         return self.kernel.with_tiling(replace(tiling, **fields))
 
 
-def tunable(kernel: Kernel) -> Tunable | None:
+def tunable(kernel: Kernel, gpu: Gpu | None = None) -> Tunable | None:
     """None where the form leaves nothing to choose."""
     tiling = kernel.tiling
     assert tiling is not None
+    if gpu is not None and tiling.matrix is not None:
+        return _product(kernel, tiling.matrix, gpu)
     names = (GPU if tiling.threads else CPU).get(tiling.form, ())
     if not names or (tiling.form in ("row", "scan") and tiling.unroll == 1):  # its rows have to go one by one
         return None
@@ -60,3 +82,15 @@ def tunable(kernel: Kernel) -> Tunable | None:
         for value, (name, low, high) in zip(start, names, strict=True)
     )
     return Tunable(kernel, Space(sets), start)
+
+
+def _product(kernel: Kernel, matrix: MatrixTiling, gpu: Gpu) -> Tunable | None:
+    """Tiles in the order of their predicted cost, and the rows of tiles that are numbered together."""
+    found = product_of(kernel)
+    assert found is not None
+    every = [t for t in product_tilings(kernel, found, gpu) if t.matrix is not None and t.matrix.split == matrix.split]
+    if len(every) < 2:
+        return None
+    groups = tuple(sorted({matrix.group, *GROUPS}))
+    tilings = tuple(every[:MOST_PRODUCTS])
+    return Tunable(kernel, Space((("tile", tuple(range(len(tilings)))), ("group", groups))), (0, matrix.group), tilings)

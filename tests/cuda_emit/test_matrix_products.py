@@ -54,7 +54,7 @@ def tile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def choose(*block: int, rows: int = 64, turns: bool = False) -> None:
         made = MatrixTiling("wgmma", "bf16", block, (rows, block[1]), 3, 2, 4, 4, turns=turns) if block else None  # type: ignore[arg-type]
-        monkeypatch.setattr(cuda_products, "_wgmma", lambda *_: made)
+        monkeypatch.setattr(cuda_products, "_wgmma", lambda *_: (made,) if made else ())
 
     return choose
 

@@ -26,7 +26,7 @@ ORDERS = ("barrier", "mbarrier", "wgmma_wait", "wgmma_settle", "copy_", "async_f
 
 def product(family: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Program, list[Any], np.ndarray]:
     """A product of 4 tiles and 5 steps, its program and arguments, the last of which is the result."""
-    monkeypatch.setattr(cuda_products, "_wgmma", lambda *_: SMALL[family])
+    monkeypatch.setattr(cuda_products, "_wgmma", lambda *_: (SMALL[family],))
     rng = np.random.default_rng(0)
     rows, columns = (128, 64) if family == "wgmma" else (64, 64)
     a, b = (rng.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in ((rows, 320), (320, columns)))
