@@ -52,6 +52,8 @@ SUSTAINED = 0.78
 """Of the rate of matrix instructions: what power lets a chip keep up."""
 HIDDEN = 0.1
 """What is left of the time of something that goes on beside something longer."""
+GROUPS = (1, 2, 4, 8)
+"""Rows of tiles numbered together.  Sixteen read less, by Proposition 9.4, and were measured to be 1% slower."""
 BARRIERS = 1024
 """Bytes of shared memory for the barriers of the stages, and what the system takes of each block."""
 STAGING = 1 << 14
@@ -246,7 +248,7 @@ def _group(problem: Product, tile: GemmTile, gpu: Gpu) -> int:
     """Rows of tiles numbered together: G rows of A and W / G columns of B are least for W blocks at a time."""
     (bm, bn, _), together = tile.block, min(gpu.sms, tile.tiles(problem.m, problem.n))
     rows = -(-problem.m // bm)
-    groups = [g for g in (1, 2, 4, 8, 16, 32) if g <= rows]
+    groups = [g for g in GROUPS if g <= rows]
     return min(groups, key=lambda g: g * bm + -(-together // g) * bn)
 
 

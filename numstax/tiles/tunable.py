@@ -33,7 +33,7 @@ GPU = {
 
 CHEAPEST, MOST_PRODUCTS = 4, 16
 """Tilings of a product that are measured first, and all that are considered."""
-GROUPS = (1, 2, 4, 8, 16, 32)
+GROUPS = (2, 4, 8, 16)
 
 
 @record
