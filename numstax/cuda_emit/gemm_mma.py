@@ -8,6 +8,7 @@ by the number of the row, so that matrices of 8 rows are loaded without bank con
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 from numstax import dtypes
@@ -15,9 +16,9 @@ from numstax.cuda_emit.product import LEFT, RIGHT, Fragment, Tiles, begin
 from numstax.cuda_emit.product_loads import Fetch, Slice
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
-from numstax.emit.values import zero
 from numstax.ir.contraction import Matrix, operand_of
-from numstax.ir.index import Index, as_index, divides
+from numstax.ir.index import Index, as_index
+from numstax.records import record
 
 WARP, PIECE, SPAN = 32, 16, 128
 STEPS = 4
@@ -61,7 +62,7 @@ class _Mma:
         warp, lane = text.assign("w", f"{thread} // {WARP}"), text.assign("l", f"{thread} % {WARP}")
         i = text.assign("i", f"{warp} // {across}*{self.matrix.warp[0]}")
         j = text.assign("j", f"{warp} % {across}*{self.matrix.warp[1]}")
-        total = self._zeros()
+        element, number = dtypes.name(self.wide), 4 * self.down * self.across
         steps = self.kernel.index((tiles.depth + (depth - 1)) // depth)
         with text.block(f"for s in range({stages - 1})"):
             with text.block(f"if s < {steps}"):
@@ -73,6 +74,8 @@ class _Mma:
                         factor.fetch(start)
                         factor.put(stage)
             text.line("copy_commit()")
+        sides = (left.fragments(lane, i, self.down), right.fragments(lane, j, self.across // 2))
+        text.line(f"acc = zeros_{element}x{number}()")
         text.line("slot = 0")
         text.line(f"free = {stages - 1}")
         with text.block(f"for s in range({steps})"):
@@ -84,11 +87,12 @@ class _Mma:
                 for factor in (left, right):
                     factor.copy(later, f"free*{self.stage}")
             text.line("copy_commit()")
-            self._multiply((left, lane, i), (right, lane, j), total, later)
+            self._multiply(sides, [factor for factor in (left, right) if factor.fetched], later)
             text.line("free = slot")
             text.line(f"slot = 0 if slot == {stages - 1} else slot + 1")
+        total = text.assign("acc", f"registers_{element}({number})")
+        text.line(f"spread_{element}x{number}({total}, acc, 0)")
         i, j = text.assign("i", f"{i} + {lane} // 4"), text.assign("j", f"{j} + {lane} % 4*2")
-        number = self.down * self.across * 2
 
         def down_at(chunk: str) -> str:
             return f"{i} + {chunk} // {2 * self.across}*{ROWS} + {chunk} % 2*8"
@@ -96,39 +100,21 @@ class _Mma:
         def along_at(chunk: str) -> str:
             return f"{j} + {chunk} // 2 % {self.across}*{COLUMNS}"
 
-        tiles.epilogue(Fragment(total, number, 2, down_at, along_at), row, column)
+        tiles.epilogue(Fragment(total, number // 2, 2, down_at, along_at), row, column)
         return (tiles.count,)
 
-    def _zeros(self) -> str:
-        number = 4 * self.down * self.across
-        total = self.text.assign("acc", f"registers_{dtypes.name(self.wide)}({number})")
-        with self.text.block(f"for e in range({number})"):
-            self.text.line(f"{total}[e] = {zero(self.wide)}")
-            self.text.line("unroll()")
-        return total
-
-    def _multiply(self, left: Place, right: Place, total: str, later: str) -> None:
+    def _multiply(self, sides: tuple[_Fragments, _Fragments], fetched: list[_Factor], later: str) -> None:
         """The slices in the current slot, step by step; what is fetched through registers is brought meanwhile."""
-        text, across, sides = self.text, self.across, (left, right)
-        text.line(f"a = registers_u32({4 * self.down})")
-        text.line(f"b = registers_u32({2 * across})")
-        fetched = [factor for factor, _, _ in sides if factor.fetched]
+        text = self.text
+        at = text.assign("s", f"{self.base} + slot*{self.stage}")
         with text.block(f"for q in range({STEPS})"):
-            for array, count, (factor, lane, first) in zip("ab", (self.down, across // 2), sides, strict=True):
-                load, place = factor.fragment(lane, first)
-                with text.block(f"for e in range({count})"):
-                    registers = _places(array, "e*4", 4)
-                    text.line(f"{registers} = {load}({self.base} + slot*{self.stage} + {place})")
-                    text.line("unroll()")
+            for name, side in zip("ab", sides, strict=True):
+                text.line(f"{name} = {side.load}({at} + {side.place} {side.step})")
             if fetched:
                 with text.block("if there"):
                     for factor in fetched:
                         factor.fetch(later)
-            with text.block(f"for e in range({self.down * across})"):
-                held = _places(total, "e*4", 4)
-                a, b = _places("a", f"e // {across}*4", 4), _places("b", f"e % {across}*2", 2)
-                text.line(f"{held} = mma_{self.matrix.operand}(({held}), ({a}), ({b}))")
-                text.line("unroll()")
+            text.line(f"acc = mma_{self.matrix.operand}_{self.down}x{self.across}(acc, a, b)")
             if fetched:
                 with text.block("if there"):
                     for factor in fetched:
@@ -136,8 +122,14 @@ class _Mma:
             text.line("unroll()")
 
 
-def _places(array: str, first: str, count: int) -> str:
-    return ", ".join(f"{array}[{first} + {k}]" for k in range(count))
+@record
+class _Fragments:
+    """How the fragments of a warp are loaded: by which instruction, from which byte of a stage in step 0, and what is
+    other in step q."""
+
+    load: str
+    place: str
+    step: str
 
 
 class _Factor:
@@ -181,38 +173,30 @@ class _Factor:
         """Start to copy the slice from that depth on to the stage that begins at that byte."""
         if self.fetched:
             return
-        text, found, wanted = self.text, self.matrix, self.wanted
+        text, found, wanted, kernel = self.text, self.matrix, self.wanted, self.mma.kernel
         assert found is not None
-        pieces, threads = self.row // PIECE, self.mma.threads
-        unit, tiles = PIECE // self.itemsize, self.mma.tiles
-        number = self.nbytes // PIECE // threads
-        with text.block(f"for c in range({number})"):
-            q = text.assign("q", f"{self.thread} + c*{threads}")
-            row, piece = text.assign("q", f"{q} // {pieces}"), text.assign("q", f"{q} % {pieces}")
-            fast, slow = f"{piece}*{unit}", row
-            down, deep = (slow, fast) if self.along_k else (fast, slow)
-            i, k = text.assign("i", f"{wanted.first} + {down}"), text.assign("k", f"{depth} + {deep}")
-            names = {**tiles.named(wanted.variables, i), **tiles.named(tiles.parts.product.along, k)}
-            ends = ((i, wanted.extent, wanted.size), (k, tiles.depth, wanted.depth))
-            inner, outer = ends[::-1] if self.along_k else ends
-            inside = tiles.mask(outer)
-            read = str(PIECE)
-            if divides(unit, inner[1]) is not True:
-                left = f"max({self.mma.kernel.index(inner[1])} - {inner[0]}, 0)"
-                read = f"min({left}, {unit})*{self.itemsize}"
-            else:
-                inside = tiles.mask(outer, inner)
-            if inside:
-                read = f"{read} if {inside} else 0"
-            ((_, offset),) = wanted.loop.loads()
-            at = text.index(offset, {**self.mma.kernel.names, **names})
-            if not read.isdigit():
-                read = text.assign("n", read)
-                at = f"{at} if {read} > 0 else 0"
-            name, buffer = dtypes.name(dtypes.storage(found.buffer.dtype)), text.buffer(found.buffer)
-            to = f"{self.mma.base} + {stage} + {self.start} + {self._at(row, piece)}"
-            text.line(f"copy_async_16_{name}({to}, {buffer}, {at}, {read})")
-            text.line("unroll()")
+        pieces, unit, tiles = self.row // PIECE, PIECE // self.itemsize, self.mma.tiles
+        lines, apart = self.nbytes // self.row, self.mma.threads // pieces
+        row, piece = text.assign("q", f"{self.thread} // {pieces}"), text.assign("q", f"{self.thread} % {pieces}")
+        down, deep = (row, f"{piece}*{unit}") if self.along_k else (f"{piece}*{unit}", row)
+        i, k = text.assign("i", f"{wanted.first} + {down}"), text.assign("k", f"{depth} + {deep}")
+        names = {**tiles.named(wanted.variables, i), **tiles.named(tiles.parts.product.along, k)}
+        ends = ((i, wanted.extent, wanted.size), (k, tiles.depth, wanted.depth))
+        inner, outer = ends[::-1] if self.along_k else ends
+        read, there = str(PIECE), str(max(lines // apart, 1))
+        if tiles.mask(inner):
+            read = text.assign("n", f"min(max({kernel.index(inner[1])} - {inner[0]}, 0), {unit})*{self.itemsize}")
+        if tiles.mask(outer):
+            there = text.assign("n", f"({kernel.index(outer[1])} - {outer[0]} + {apart - 1}) // {apart}")
+        ((_, offset),) = wanted.loop.loads()
+        at = text.index(offset, {**kernel.names, **names})
+        if tiles.mask(inner, outer):
+            at = f"{at} if ({read} > 0) & ({there} > 0) else 0"
+        name, buffer = dtypes.name(dtypes.storage(found.buffer.dtype)), text.buffer(found.buffer)
+        to = f"{self.mma.base} + {stage} + {self.start} + {self._at(row, piece)}"
+        call = f"copy_async_{max(lines // apart, 1)}_{apart}_{self.row}_{name}"
+        with text.block(f"if {row} < {lines}") if apart > lines else nullcontext():
+            text.line(f"{call}({to}, {buffer}, {at}, {kernel.index(found.stride)}*{apart}, {read}, {there})")
 
     def put(self, stage: str) -> None:
         """Store what was fetched."""
@@ -229,20 +213,18 @@ class _Factor:
 
         self.fetched.store(self.shared, at, is_deep=self.along_k)
 
-    def fragment(self, lane: str, first: str) -> tuple[str, str]:
-        """The instruction that loads fragment e of step q, and the byte that this lane gives it."""
+    def fragments(self, lane: str, first: str, count: int) -> _Fragments:
+        """`count` fragments of the part of a warp that begins at a row (column)."""
         is_left = self.wanted.name == LEFT
-        low, high = f"{lane} % {COLUMNS}", f"({lane} // {COLUMNS} % 2)"
-        top = f"({lane} // {2 * COLUMNS})"
+        low, high = f"{lane} % {COLUMNS}", f"{lane} // {COLUMNS} % 2"
+        top = f"{lane} // {2 * COLUMNS}"
         # the second of the four matrices is below the first in the left factor, and further along k in the right one
         side, deep = (high, top) if is_left else (top, high)
         if self.along_k:
-            row = f"({first} + e*{ROWS} + {side}*{COLUMNS} + {low})"
-            return "load_matrix", f"{self.start} + {self._at(row, f'(q*2 + {deep})')}"
-        row = f"(q*{ROWS} + {deep}*{COLUMNS} + {low})"
-        unit = PIECE // self.itemsize
-        return "load_matrix_turned", f"{self.start} + {self._at(row, f'(({first} + e*{ROWS}) // {unit} + {side})')}"
-
-
-Place = tuple[_Factor, str, str]
-"""A factor, the number of a thread in its warp, and the first row (column) of the warp's part."""
+            place = self._at(f"({first} + {side}*{COLUMNS} + {low})", f"({deep})")
+            load, step = f"load_matrix_{count}_plus_{ROWS * self.row}", f"^ q*{2 * PIECE}"
+        else:
+            # the first piece of a warp is a multiple of how many it has: those of other fragments differ in other bits
+            place = self._at(f"({deep}*{COLUMNS} + {low})", f"({first} // {COLUMNS} + {side})")
+            load, step = f"load_matrix_turned_{count}_xor_{2 * PIECE}", f"+ q*{ROWS * self.row}"
+        return _Fragments(load, self.text.assign("f", f"{self.start} + {place}"), step)

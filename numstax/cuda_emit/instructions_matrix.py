@@ -138,11 +138,20 @@ def _wgmma(name: str, first: str | None, kind: str, columns: str, left: str, rig
     return Instruction(name, " ".join(lines), (held,), operands, True, True, tied=0 if first else 1, model=model)
 
 
-def _copy(name: str, dtype: str) -> Instruction:
-    """Start to copy 16 bytes to shared memory, from an element on; so many bytes are read, the rest is 0."""
-    size = int(dtype.lstrip("iuf")) // 8
-    text = f"{{ .reg .u64 at; mad.lo.s64 at, $2, {size}, $1; cp.async.cg.shared.global [$0], [at], 16, $3; }}"
-    return _effect(name, text, ("u32", f"p_{dtype}", "i64", "i32"), model=models.copy_async(16))
+def _copy(name: str, count: str, lines: str, row: str, dtype: str) -> Instruction:
+    """Start to copy pieces of 16 bytes to shared memory, each `lines` rows of `row` bytes after the one before, from
+    elements that differ by steps.  So many bytes of each are read, of the last ones none, and the rest is 0."""
+    size, below, turn = int(dtype.lstrip("iuf")) // 8, int(lines) * int(row), min(8, int(row) // 16)
+    text = ["{ .reg .pred p; .reg .b32 to, n; .reg .u64 at, step;"]
+    text += [f"mad.lo.s64 at, $2, {size}, $1; mul.lo.s64 step, $3, {size};"]
+    for k in range(int(count)):
+        turned = k * int(lines) % turn * 16
+        text += [f"add.u32 to, $0, {k * below};", *([f"xor.b32 to, to, {turned};"] if turned else [])]
+        text += [f"setp.gt.s32 p, $5, {k}; selp.b32 n, $4, 0, p;", "cp.async.cg.shared.global [to], [at], 16, n;"]
+        text += ["add.s64 at, at, step;"]
+    operands = ("u32", f"p_{dtype}", "i64", "i64", "i32", "i32")
+    model = models.copy_rows(int(count), int(lines), int(row))
+    return _effect(name, " ".join([*text, "}"]), operands, model=model)
 
 
 def _copy_wait(name: str, count: str) -> Instruction:
@@ -150,27 +159,51 @@ def _copy_wait(name: str, count: str) -> Instruction:
     return _effect(name, f"cp.async.wait_group {count};", model=models.copy_wait(int(count)))
 
 
-def _load_matrix(name: str, turned: str | None) -> Instruction:
-    """Four matrices of 8 rows of 16 bytes, in fragments; turned: of 8 columns of elements of 16 bits."""
-    mode = ".trans" if turned else ""
-    text = f"ldmatrix.sync.aligned.m8n8.x4{mode}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
-    model = models.load_matrix(4, turned is not None)
-    return Instruction(name, text, ("u32x4",), ("u32",), effect=True, together=True, model=model)
+def _load_matrix(
+    name: str, turned: str | None, count: str | None, combine: str | None, step: str | None
+) -> Instruction:
+    """Four matrices of 8 rows of 16 bytes, in fragments, `count` times at addresses that differ by steps; turned: of 8
+    columns of elements of 16 bits."""
+    number, distance, mode = int(count or 1), int(step or 0), ".trans" if turned else ""
+    lines = []
+    for k in range(number):
+        if combine == "xor":
+            lines.append(f"xor.b32 at, ${4 * number}, {k * distance};")
+        where = "at" if combine == "xor" else f"${4 * number}+{k * distance}"
+        lines.append(f"ldmatrix.sync.aligned.m8n8.x4{mode}.shared.b16 {_listed(4 * k, 4)}, [{where}];")
+    text = "{ .reg .b32 at; " + " ".join(lines) + " }"
+    model = models.load_matrices(number, combine == "xor", distance, turned is not None)
+    return Instruction(name, text, (f"u32x{4 * number}",), ("u32",), effect=True, together=True, model=model)
 
 
-def _mma(name: str, kind: str) -> Instruction:
-    """The product of fragments of 16 rows, 32 bytes of k and 8 columns, added to the accumulators."""
+def _mma(name: str, kind: str, down: str, across: str) -> Instruction:
+    """Products of fragments of `down` times 16 rows and `across` times 8 columns, 32 bytes of k deep, added to the
+    accumulators."""
+    rows, columns = int(down), int(across)
     element, depth, ptx = "i32" if kind in ("i8", "u8") else "f32", _DEPTH.get(kind, 32), _KINDS[kind]
-    accumulator = {"f32": "f32", "i32": "s32"}[element]
-    registers = ", ".join(f"${k}" for k in range(4))
-    a, b = (", ".join(f"${k}" for k in numbers) for numbers in (range(8, 12), range(12, 14)))
-    text = (
-        f"mma.sync.aligned.m16n8k{depth}.row.col.{accumulator}.{ptx}.{ptx}.{accumulator} "
-        f"{{{registers}}}, {{{a}}}, {{{b}}}, {{{registers}}};"
-    )
-    operands = (f"{element}x4", "u32x4", "u32x2")
-    model = models.mma(kind, depth)
-    return Instruction(name, text, operands[:1], operands, together=True, tied=1, model=model)
+    accumulator, count = {"f32": "f32", "i32": "s32"}[element], 4 * rows * columns
+    kinds = f"{accumulator}.{ptx}.{ptx}.{accumulator}"
+    lines = []
+    for k in range(rows * columns):
+        held, a, b = _listed(4 * k, 4), 2 * count + k // columns * 4, 2 * count + 4 * rows + k % columns * 2
+        lines.append(
+            f"mma.sync.aligned.m16n8k{depth}.row.col.{kinds} {held}, {_listed(a, 4)}, {_listed(b, 2)}, {held};"
+        )
+    tile = f"{element}x{count}"
+    operands = (tile, f"u32x{4 * rows}", f"u32x{2 * columns}")
+    model = models.mma(kind, rows, columns)
+    return Instruction(name, " ".join(lines), (tile,), operands, together=True, tied=1, model=model)
+
+
+def _zeros(name: str, element: str, count: str) -> Instruction:
+    number = int(count)
+    text = " ".join(f"mov.b32 ${k}, 0;" for k in range(number))
+    return Instruction(name, text, (f"{element}x{number}",), model=models.zeros(element, number))
+
+
+def _listed(first: int, count: int) -> str:
+    """So many operands of a template, in braces."""
+    return "{" + ", ".join(f"${first + k}" for k in range(count)) + "}"
 
 
 _FAMILIES: dict[str, Callable[..., Instruction]] = {
@@ -179,10 +212,11 @@ _FAMILIES: dict[str, Callable[..., Instruction]] = {
     r"tensor_load_(\d)d": _tensor_load,
     r"tensor_store_(\d)d": _tensor_store,
     r"tensor_wait_(read_)?(\d)": _tensor_wait,
-    r"copy_async_16_([iuf]\d+)": _copy,
+    r"copy_async_(\d+)_(\d+)_(\d+)_([iuf]\d+)": _copy,
     r"copy_wait_(\d)": _copy_wait,
-    r"load_matrix(_turned)?": _load_matrix,
-    r"mma_([a-z]+\d\w*)": _mma,
+    r"load_matrix(_turned)?(?:_(\d+)_(plus|xor)_(\d+))?": _load_matrix,
+    r"mma_([a-z]+\d\w*?)_(\d+)x(\d+)": _mma,
+    r"zeros_([fi]32)x(\d+)": _zeros,
     r"wgmma_wait_(\d)": _wgmma_wait,
     r"wgmma_settle_([fi]32x\d+)": _wgmma_settle,
     r"wgmma_(first_)?([a-z]+\d\w*?)_n(\d+)_([km])([km])": _wgmma,

@@ -136,6 +136,18 @@ def copy_async(size: int) -> Model:
     return model
 
 
+def copy_rows(count: int, lines: int, row: int) -> Model:
+    """Pieces to places `lines` rows apart of a tile whose rows of `row` bytes are turned; `there` of them are read."""
+    turn = min(8, row // PIECE)
+
+    def model(lanes: Lanes, to: Array, source: Any, first: Array, step: Array, wanted: Array, there: Array) -> None:
+        for k in range(count):
+            place = to + np.uint32(k * lines * row) ^ np.uint32(k * lines % turn * PIECE)
+            lanes.copy(place, source, first + k * step, PIECE, np.where(k < there, wanted, 0))
+
+    return model
+
+
 def copy_commit(lanes: Lanes) -> None:
     lanes.commit("copy")
 
@@ -203,18 +215,37 @@ def store_matrix(count: int) -> Model:
     return model
 
 
-def mma(kind: str, k: int) -> Model:
-    """C + A B of a warp, 16 by `k` by 8."""
-    atom = mma_atom(k, kind)
-    assert atom.b is not None
-    b_fragment = atom.b
+def load_matrices(count: int, xor: bool, step: int, turned: bool) -> Model:
+    """Four matrices, so many times, at addresses that differ by multiples of a step, added or as bits."""
+    load = load_matrix(4, turned)
 
-    def model(lanes: Lanes, c: Tile, a: Tile, b: Tile) -> Tile:
-        product = _gathered(kind, a, atom.a) @ _gathered(kind, b, b_fragment)
-        rows, columns = places(atom.c)
-        return tuple(held + product[:, rows[:, r], columns[:, r]] for r, held in enumerate(c))
+    def model(lanes: Lanes, address: Array) -> Tile:
+        steps = [np.uint32(k * step) for k in range(count)]
+        return tuple(part for k in steps for part in load(lanes, address ^ k if xor else address + k))
 
     return model
+
+
+def mma(kind: str, down: int, across: int) -> Model:
+    """C + A B of a warp: `down` times 16 rows and `across` times 8 columns, 32 bytes deep."""
+    atom = mma_atom(2 * PIECE // KINDS[kind].itemsize, kind)
+    assert atom.b is not None
+    b_fragment = atom.b
+    row, column = places(atom.c)
+    at = np.arange(down * across)[:, None, None]
+    rows, columns = at // across * 16 + row.T, at % across * 8 + column.T
+
+    def model(lanes: Lanes, c: Tile, a: Tile, b: Tile) -> Tile:
+        left = np.concatenate([_gathered(kind, a[4 * r : 4 * r + 4], atom.a) for r in range(down)], 1)
+        right = np.concatenate([_gathered(kind, b[2 * k : 2 * k + 2], b_fragment) for k in range(across)], 2)
+        product = (left @ right)[:, rows, columns]
+        return tuple(held + product[:, r // 4, r % 4] for r, held in enumerate(c))
+
+    return model
+
+
+def zeros(element: str, count: int) -> Model:
+    return lambda lanes: (dtypes.by_name(element).type(0),) * count
 
 
 def _gathered(kind: str, registers: Tile, fragment: Fragment) -> Array:

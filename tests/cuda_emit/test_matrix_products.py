@@ -69,7 +69,7 @@ def test_warpgroups_multiply_every_layout(layout: str, tile: Callable[..., None]
 @pytest.mark.parametrize(("m", "n", "k"), [(136, 72, 40), (70, 50, 33)])
 def test_warps_multiply_every_layout_and_size(layout: str, m: int, n: int, k: int, tile: Callable[..., None]) -> None:
     tile()
-    compare(product(layout), *factors(layout, m, n, k), start="mma_bf16(")
+    compare(product(layout), *factors(layout, m, n, k), start="mma_bf16_")
 
 
 @pytest.mark.parametrize("rows", [64, 128])
@@ -118,7 +118,7 @@ def test_other_dtypes(dtype: str) -> None:
 
 
 def test_factors_that_the_copy_engine_cannot_read_go_to_warps() -> None:
-    compare(lambda a, b: a[:, 1:] @ b[1:], matrix(64, 73), matrix(73, 64, seed=1), start="mma_bf16(")
+    compare(lambda a, b: a[:, 1:] @ b[1:], matrix(64, 73), matrix(73, 64, seed=1), start="mma_bf16_")
 
 
 def test_large_factors_are_copied_to_where_the_copy_engine_can_read_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,15 +86,11 @@ def tem_mma(a, b, out):
     barrier()
     x = load_matrix(base + 32*(t & 15) + 16*(t >> 4))
     y = load_matrix(base + 512 + 32*(t & 7) + 256*(t >> 4) + 16*(t >> 3 & 1))
-    c = (ZERO, ZERO, ZERO, ZERO)
-    d = c
+    c = zeros_ELEMENTx8()
     for i in range(2):
-        c = mma_KIND(c, x, (y[0], y[1]))
-        d = mma_KIND(d, x, (y[2], y[3]))
-    for r in range(4):
-        at = 16*(t // 4 + r // 2*8) + t % 4*2 + r % 2
-        out[at] = c[r]
-        out[at + 8] = d[r]
+        c = mma_KIND_1x2(c, x, y)
+    for r in range(8):
+        out[16*(t // 4 + r % 4 // 2*8) + r // 4*8 + t % 4*2 + r % 2] = c[r]
 """
 
 
@@ -102,7 +98,7 @@ def warp_product(kind: str) -> Case:
     """16 by 16 by 32 bytes, twice."""
     a, b = (numbers(kind, 16, 32 // KINDS[kind].itemsize) for _ in "ab")
     want = 2 * product(kind, a, b)
-    text = MMA.replace("KIND", kind).replace("ZERO", "int32(0)" if want.dtype.kind == "i" else "float32(0)")
+    text = MMA.replace("KIND", kind).replace("ELEMENT", "i32" if want.dtype.kind == "i" else "f32")
     made = program(text, 32, 1024, *pointers(a="u4", b="u4", out=want.dtype))
     return Case(made, [a.view("u4"), b.view("u4"), np.zeros_like(want)], want)
 
@@ -118,8 +114,7 @@ def tem_staged(a, b, out, m, n, k):
     r = t >> 2
     c = t & 3
     to = base + r*64 + 16*(c ^ (r >> 1 & 3))
-    c0 = zeros_f32x4()
-    c1 = zeros_f32x4()
+    acc = zeros_f32x8()
     steps = (k + 31) >> 5
     for i in range(steps + 1):
         if i < steps:
@@ -138,8 +133,7 @@ def tem_staged(a, b, out, m, n, k):
                 x = load_matrix(tile + y*64 + 16*(p ^ (y >> 1 & 3)))
                 p = 2*q + (lane >> 3 & 1)
                 w = load_matrix(tile + 2048 + z*64 + 16*(p ^ (z >> 1 & 3)))
-                c0 = mma_bf16(c0, x, (w[0], w[1]))
-                c1 = mma_bf16(c1, x, (w[2], w[3]))
+                acc = mma_bf16_1x2(acc, x, w)
             barrier()
     y = m0 + 16*(warp >> 1) + (lane >> 2)
     x = 16*(warp & 1) + 2*(lane & 3)
@@ -147,7 +141,7 @@ def tem_staged(a, b, out, m, n, k):
         i = y + 8*(e >> 1 & 1)
         j = x + 8*(e >> 2) + (e & 1)
         if i < m and j < n:
-            out[i*n + j] = c0[e] if e < 4 else c1[e - 4]
+            out[i*n + j] = acc[e]
 """
 
 
