@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
+# as a path, so that the package is found from the directory above the checkout too
+EDITABLE := --config-settings editable_mode=compat --editable
 
 .PHONY: demo test coverage clean
 
@@ -26,9 +28,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo.stamp: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(RUN)python -m pip install --quiet --editable . "scipy>=1.13"
+	$(RUN)python -m pip install --quiet $(EDITABLE) . "scipy>=1.13"
 	touch $@
 
 $(VENV)/dev.stamp: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(RUN)python -m pip install --quiet --editable ".[dev]"
+	$(RUN)python -m pip install --quiet $(EDITABLE) ".[dev]"
 	touch $@ $(VENV)/demo.stamp

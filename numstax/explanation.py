@@ -16,10 +16,11 @@ from typing import Any
 
 from numstax.ir.handlers import bytes_moved, bytes_needed
 from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Extern, Kernel, Refusal, Schedule, unit_name
-from numstax.jit import Artifact, Jitted, jit
+from numstax.jit import Jitted, jit
 from numstax.picture import draw, nbytes_text
 from numstax.program import Emitted
 from numstax.records import record
+from numstax.specialisation import Artifact
 
 RUNS = 5
 

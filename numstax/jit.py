@@ -22,68 +22,37 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numstax import backends, pipeline, places
 from numstax.errors import (
+    MISTAKES,
+    REFUSALS,
     ArgumentCountError,
-    AxisError,
-    CastError,
     DeviceError,
-    EmptyReductionError,
     NumstaxError,
     NumstaxWarning,
-    OutOfBoundsError,
     PythonNumberError,
-    ReadOnlyError,
-    ShapeError,
     SpecialisationLimitError,
     TraceError,
-    UnsupportedArgumentError,
-    UnsupportedArrayError,
-    UnsupportedDtypeError,
     VerifyError,
 )
 from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
 from numstax.ir.graph import can_fail
 from numstax.knobs import TUNING, Knobs, from_environ
-from numstax.records import record
 from numstax.requirements import REQUIREMENTS, CannotRunError
 from numstax.runtime import host as hosts
 from numstax.runtime.arrays import to_device
 from numstax.runtime.interop import OWN
+from numstax.specialisation import Artifact, describe, undoing
 from numstax.trace import elements, tracer
 from numstax.trace.environment import ShapeEnvironment
-from numstax.trace.host import Ticket
 
 if TYPE_CHECKING:
     from numstax.ir.graph import Graph
-    from numstax.runtime.launch import Launcher
 
 SPECIALISATIONS = 256
 """Artifacts kept for one function.  Further ones are compiled for their call and dropped, until
 `COMPILATIONS`; after that such calls run as plain NumPy (under strict: SpecialisationLimitError)."""
 COMPILATIONS = 1024
-
-
-@record
-class Artifact:
-    """One specialisation.
-
-    enter : (args, kwargs) -> result, or MISS when the guard does not hold.
-    arguments : the arguments of the compiled code, as an expression in the guard's names.
-    reason : why calls like this one run as plain NumPy; '' when they are compiled.
-    observed : makes the compiled code once more, for an observer.  note : what else is to be said about how it runs.
-    """
-
-    guard: Guard
-    enter: Callable[[tuple, dict], Any]
-    region: pipeline.Region | None = None
-    arguments: str = ""
-    source: str = ""
-    reason: str = ""
-    observed: Callable[[Callable[[str], None]], Launcher] | None = None
-    note: str = ""
-
-    def __str__(self) -> str:
-        what = f"plain NumPy: {self.reason}" if self.reason else "compiled"
-        return "\n".join((f"{what}, when", *(f"  {condition}" for condition in self.guard.conditions)))
+MANY = 64
+"""Compilations of one function after which a warning says what to do about it."""
 
 
 class Jitted:
@@ -101,6 +70,10 @@ class Jitted:
         fullgraph: bool = False,
         tune: str | None = None,
     ) -> None:
+        self._options = {
+            "strict": strict, "static_argnames": static_argnames, "backend": backend, "device": device,
+            "dynamic": dynamic, "fullgraph": fullgraph, "tune": tune,
+        }  # fmt: skip
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
@@ -135,6 +108,14 @@ class Jitted:
 
     def __repr__(self) -> str:
         return f"<numstax.jit of {self.__name__}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name, as functions are; one that has no name of its own is made again, with nothing compiled."""
+        name: str = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (_made, (self.__wrapped__, self._options))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -183,7 +164,8 @@ class Jitted:
         except MISTAKES as error:
             raise CannotRunError(str(error), mistake=error) from None
         except Exception as error:
-            if self._is_strict() or isinstance(error, REFUSALS):
+            limited = self._fullgraph and isinstance(error, SpecialisationLimitError)
+            if self._is_strict() or limited or isinstance(error, REFUSALS):
                 raise
             return self._run_plain(guard, key, args, kwargs, error)
         self._keep(key, artifact)
@@ -298,9 +280,17 @@ class Jitted:
             _log(f"{pipeline.display(artifact.region.emitted)}\n{artifact.source}")
 
     def _log_recompile(self, key: object, args: tuple, kwargs: dict) -> None:
-        if self._table and "recompiles" in process()[0].log:
+        """Say why one more is compiled: where asked for, and once where there are many."""
+        many, asked = self.compile_count == MANY, "recompiles" in process()[0].log
+        if self._table and (many or asked):
             near = self._table.get(key) or next(reversed(self._table.values()))
-            _log(f"compiling {self.__name__} again: {near[0].guard.failing(args, kwargs)}")
+            reason = near[0].guard.failing(args, kwargs)
+            if many:
+                advice = "pass values that change often as float or array arguments, or use dynamic=True"
+                text = f"{self.__name__} was compiled {MANY} times, and is now again: {reason}\n  remedy: {advice}"
+                warnings.warn(text, NumstaxWarning, stacklevel=4)
+            if asked:
+                _log(f"compiling {self.__name__} again: {reason}")
 
     def _is_strict(self) -> bool:
         return process()[0].strict if self._strict is None else self._strict
@@ -321,30 +311,7 @@ class Jitted:
         return "\n\n".join(map(describe, self.artifacts())) or f"{self.__name__} has not been called"
 
 
-REFUSALS = (ArgumentCountError, DeviceError, UnsupportedArgumentError, UnsupportedArrayError, UnsupportedDtypeError)
-"""Arguments that are refused, whether strict or not."""
-MISTAKES = (AxisError, CastError, EmptyReductionError, OutOfBoundsError, ReadOnlyError, ShapeError)
-"""Errors that NumPy reports as well, unless the program catches them: raised whether strict or not."""
 _GENERAL = (Exception, BaseException, object)
-
-
-def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled call that may fail, and then has changed nothing: where NumPy has to do it again, it draws the same
-    random numbers."""
-
-    def run(*arguments: Any) -> Any:
-        generators = [a.generator for a in arguments if type(a) is Ticket]
-        states = [g.bit_generator.state for g in generators]
-        try:
-            return call(*arguments)
-        except Exception as error:
-            for generator, state in zip(generators, states, strict=True):
-                generator.bit_generator.state = state
-            if isinstance(error, CannotRunError):
-                raise
-            raise CannotRunError(str(error), mistake=error) from None
-
-    return run
 
 
 @functools.cache
@@ -385,16 +352,8 @@ def _inputs(traced: tracer.Traced, guard: Guard, place: places.Place) -> list[st
     return inputs
 
 
-def describe(artifact: Artifact) -> str:
-    """Everything about one specialisation as text."""
-    parts = [str(artifact)]
-    region = artifact.region
-    if region is not None:
-        parts += [f"graph:\n{pipeline.display(region.graph)}"]
-        if region.schedule is not None:
-            parts += [f"kernels:\n{pipeline.display(region.schedule)}", f"source:\n{pipeline.display(region.emitted)}"]
-            parts += [f"wrapper:\n{artifact.source}"]
-    return "\n\n".join(parts)
+def _made(function: Callable[..., Any], options: dict[str, Any]) -> Jitted:
+    return Jitted(function, **options)
 
 
 def _log(text: str) -> None:

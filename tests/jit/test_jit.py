@@ -1,8 +1,10 @@
 """jit: forms of the decorator, specialisations, fallback, strictness, threads, and looking inside."""
 
+import copy
 import gc
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -378,3 +380,44 @@ def test_a_loop_that_unrolls_to_too_much_runs_as_numpy(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(decorate(tree)(x), tree(x))
     with pytest.raises(numstax.errors.UnsupportedOperationError, match="jit the body of the loop"):
         decorate(tree, strict=True)(x)
+
+
+@decorate
+def named(x):
+    return x + 1
+
+
+class Holder:
+    @decorate
+    def method(self, x):
+        return 2 * x
+
+
+def test_pickled_by_name_or_made_again():
+    for function in (named, Holder.method):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.deepcopy(function) is function
+    made = pickle.loads(pickle.dumps(decorate(scaled, strict=True, static_argnames="factor")))
+    np.testing.assert_array_equal(made(X, factor=2.0), 2 * X)
+    with pytest.raises(ArgumentCountError):
+        pickle.loads(pickle.dumps(decorate(scaled, strict=True)))(X, 1, 2, 3)
+
+
+def test_fullgraph_raises_at_the_limit_without_strict(monkeypatch):
+    monkeypatch.setattr(sys.modules["numstax.jit"], "SPECIALISATIONS", 2)
+    compiled = decorate(scaled, fullgraph=True)
+    for n in (1, 2):
+        compiled(np.ones(n))
+    with pytest.raises(SpecialisationLimitError, match="dynamic=True"):
+        compiled(np.ones(3))
+
+
+def test_many_compilations_warn_once(monkeypatch):
+    monkeypatch.setattr(sys.modules["numstax.jit"], "MANY", 3)
+    compiled = decorate(scaled)
+    for n in (1, 2, 3):
+        compiled(np.ones(n))
+    with pytest.warns(numstax.NumstaxWarning, match=r"compiled 3 times.*shape(.|\n)*dynamic=True"):
+        compiled(np.ones(4))
+    for n in (5, 1, 6):
+        compiled(np.ones(n))
