@@ -170,6 +170,8 @@ class _Grid:
 
     def run_apart(self, seed: int | None) -> None:
         """Each warp has its own turns, block after block."""
+        if self._program.cluster > 1:
+            raise CompileError(f"{self._program.name}: blocks of a cluster whose warps wait are not simulated")
         for block in range(self._blocks):
             team = Team(self._report, seed)
             self._order.begin(block, 1)

@@ -1,9 +1,11 @@
 """Warps that run by themselves, in any order, and what programs need whose warps wait for each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from numstax.errors import SimulationError
+from numstax.errors import CompileError, SimulationError
 from numstax.runtime.simulate import run
 from tests.simulate.matrix_programs import pointers, program, specialised_product, stored_tiles
 
@@ -115,6 +117,12 @@ def test_registers_are_exchanged():
     assert "warps 11: 240 registers in each thread" in exchanged(240, 40).of("deadlock")[0].detail
     assert exchanged(228, 40).of("launch")
     assert exchanged(232, 16).of("launch")
+
+
+def test_clusters_of_waiting_warps_are_refused():
+    case = specialised_product()
+    with pytest.raises(CompileError, match="cluster"):
+        run(replace(case.program, cluster=2), case.values, check=False)
 
 
 def test_a_fence_of_the_storing_lane_after_the_barrier():
