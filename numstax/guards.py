@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from numstax import dtypes
+from numstax import dtypes, precision
 from numstax.errors import UnsupportedArgumentError
-from numstax.ir.graph import InputSpec
+from numstax.ir.graph import CONTROL, Graph, InputSpec, control_bodies
 from numstax.runtime.arrays import contents
 from numstax.runtime.interop import Family, family_of, seen
 from numstax.size_guards import size_conditions
@@ -291,6 +291,11 @@ class Guard:
         self.names |= names
         self.conditions.append(text)
 
+    def fix_precision(self, graph: Graph) -> None:
+        """Products of float32 on a GPU are as exact as is set where the call is."""
+        if self.on_gpu and _multiplies(graph):
+            self.require(f"precision() == {precision.current()!r}", precision=precision.current)
+
     def add_sizes(self, inputs: Sequence[tuple[str, InputSpec]], shapes: ShapeEnvironment) -> list[str]:
         """Conditions on the sizes of the leaves, given with their specs; leaves the symbols that these bind."""
         arrays = [(path, spec) for path, spec in inputs if spec.kind == "array" and path in self.leaves]
@@ -356,3 +361,12 @@ class Guard:
 def _is_singleton(dtype: np.dtype) -> bool:
     """NumPy hands out one object for each built-in dtype in native byte order."""
     return dtype.isbuiltin == 1 and dtype is np.dtype(dtype.str) and dtype.metadata is None
+
+
+def _multiplies(graph: Graph) -> bool:
+    """Is there a product of float32 matrices, also in a loop or branch?"""
+    return any(
+        (node.op == "matmul" and node.dtype == dtypes.FLOAT32)
+        or (node.op in CONTROL and any(map(_multiplies, control_bodies(node))))
+        for node in graph.nodes()
+    )

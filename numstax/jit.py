@@ -253,6 +253,7 @@ class Jitted:
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         if traced.holds is not None:
             guard.require("outside_unchanged()", outside_unchanged=traced.holds)
+        guard.fix_precision(graph)
         exchange = places.exchange_of(graph, inputs, guard.leaves, guard.families)
         compiled = backend.compile(graph, knobs, place.host, exchange)
         self.compile_count += 1

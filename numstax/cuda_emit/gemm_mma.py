@@ -25,6 +25,8 @@ STEPS = 4
 """Instructions along a slice: 32 bytes of k each."""
 ROWS, COLUMNS = 16, 8
 """Of one instruction."""
+TERMS = {1: (("a", "b"),), 3: (("a_rest", "b"), ("a", "b_rest"), ("a", "b"))}
+"""The fragments that are multiplied, small products first."""
 
 
 def print_mma(kernel: KernelText) -> tuple[Index, ...]:
@@ -114,12 +116,25 @@ class _Mma:
                 with text.block("if there"):
                     for factor in fetched:
                         factor.fetch(later)
-            text.line(f"acc = mma_{self.matrix.operand}_{self.down}x{self.across}(acc, a, b)")
+            self._add_products()
             if fetched:
                 with text.block("if there"):
                     for factor in fetched:
                         factor.put(f"free*{self.stage}")
             text.line("unroll()")
+
+    def _add_products(self) -> None:
+        """Those of the current fragments; float32 is rounded to TF32, and where several terms are added, what that
+        leaves out is multiplied too."""
+        text, matrix = self.text, self.matrix
+        if matrix.operand == "tf32":
+            counts = (4 * self.down, 2 * self.across)
+            for name, count in zip("ab", counts, strict=True):
+                if matrix.terms > 1:
+                    text.line(f"{name}_rest = tf32_rest_u32x{count}({name})")
+                text.line(f"{name} = tf32_rounded_u32x{count}({name})")
+        for a, b in TERMS[matrix.terms]:
+            text.line(f"acc = mma_{matrix.operand}_{self.down}x{self.across}(acc, {a}, {b})")
 
 
 @record

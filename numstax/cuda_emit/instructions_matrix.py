@@ -195,6 +195,17 @@ def _mma(name: str, kind: str, down: str, across: str) -> Instruction:
     return Instruction(name, " ".join(lines), (tile,), operands, together=True, tied=1, model=model)
 
 
+def _tf32(name: str, part: str, count: str) -> Instruction:
+    """float32 rounded to TF32, or what that leaves out, rounded."""
+    number, lines = int(count), []
+    for k in range(number):
+        lines.append(f"cvt.rna.tf32.f32 ${k}, ${number + k};")
+        if part == "rest":
+            lines += [f"sub.f32 ${k}, ${number + k}, ${k};", f"cvt.rna.tf32.f32 ${k}, ${k};"]
+    model = models.tf32(part == "rest")
+    return Instruction(name, " ".join(lines), (f"u32x{number}",), (f"u32x{number}",), model=model)
+
+
 def _zeros(name: str, element: str, count: str) -> Instruction:
     number = int(count)
     text = " ".join(f"mov.b32 ${k}, 0;" for k in range(number))
@@ -217,6 +228,7 @@ _FAMILIES: dict[str, Callable[..., Instruction]] = {
     r"load_matrix(_turned)?(?:_(\d+)_(plus|xor)_(\d+))?": _load_matrix,
     r"mma_([a-z]+\d\w*?)_(\d+)x(\d+)": _mma,
     r"zeros_([fi]32)x(\d+)": _zeros,
+    r"tf32_(rounded|rest)_u32x(\d+)": _tf32,
     r"wgmma_wait_(\d)": _wgmma_wait,
     r"wgmma_settle_([fi]32x\d+)": _wgmma_settle,
     r"wgmma_(first_)?([a-z]+\d\w*?)_n(\d+)_([km])([km])": _wgmma,

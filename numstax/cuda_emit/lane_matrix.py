@@ -321,3 +321,17 @@ def wgmma_settle(lanes: Lanes, values: Tile) -> Tile:
     """Wait until nothing is under way."""
     lanes.wait("matrix", 0)
     return tuple(values)
+
+
+def tf32(rest: bool) -> Model:
+    """float32 rounded to 11 bits, halves away from zero, or what that leaves out, rounded."""
+
+    def rounded(bits: Array) -> Array:
+        return bits + np.uint32(1 << 12) & np.uint32(0xFFFFE000)
+
+    def model(lanes: Lanes, values: Tile) -> Tile:
+        bits = np.stack(values)
+        most = rounded(bits)
+        return tuple(rounded((bits.view(np.float32) - most.view(np.float32)).view(np.uint32)) if rest else most)
+
+    return model

@@ -189,7 +189,7 @@ class MatrixTiling:
     group : rows of tiles that are numbered together (Proposition 9.4).  resident : so many blocks compute one tile
     after another; 0: there is a block for each tile.  producers : warps that only load.  turns : warpgroups
     have tiles of their own, so that one multiplies while another one writes results.  cost : predicted seconds.
-    split : parts of k that are worth computing apart.
+    split : parts of k that are worth computing apart.  terms : products of TF32 that make one of float32.
     """
 
     family: str
@@ -202,6 +202,7 @@ class MatrixTiling:
     producers: int = 0
     split: int = 1
     turns: bool = False
+    terms: int = 1
     cost: float = field(default=0.0, compare=False)
 
     @property

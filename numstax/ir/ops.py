@@ -175,8 +175,6 @@ REDUCTIONS: dict[str, np.ufunc] = {
 }
 _SCANNING = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 SCANS: dict[str, np.ufunc] = {name: REDUCTIONS[name] for name in _SCANNING}
-PRECISIONS = ("highest", "high", "medium")
-"""Of products of float32 matrices (`loops.Contract`)."""
 VIEWS = ("reshape", "transpose", "broadcast_to", "slice", "roll", "diagonal", "window")
 """Node operations that only rearrange indices; they cost nothing when lowered."""
 

@@ -44,9 +44,10 @@ from numstax.ir.loops import (
     unit_name,
     views_in,
 )
-from numstax.ir.ops import ELEMENTWISE, PRECISIONS, REDUCTIONS, SCANS, resolve
+from numstax.ir.ops import ELEMENTWISE, REDUCTIONS, SCANS, resolve
 from numstax.ir.overlap import apart
 from numstax.ir.show import loop_lines
+from numstax.precision import PRECISIONS
 from numstax.requirements import REQUIREMENTS
 
 Complaints = Iterator[str]

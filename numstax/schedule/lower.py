@@ -20,7 +20,7 @@ from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.rotation import Lowered
 from numstax.schedule.scatters import write_scatter
 from numstax.schedule.sites import Sites
-from numstax.schedule.storage import copy_of, elements, storage, targets
+from numstax.schedule.storage import copy_of, elements, factors, storage, targets
 from numstax.schedule.updates import write_update
 from numstax.schedule.values import Place
 from numstax.schedule.views import through
@@ -35,7 +35,7 @@ class _Lowering:
     def __init__(self, graph: Graph, products: bool, private: bool) -> None:
         self.private, self.products = private, products
         self.targets = targets(graph, private)
-        self.storage = storage(self.targets.nodes(), private)
+        self.storage = storage(self.targets.nodes(), private, products)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):
             # those of a body are what the buffers around it are
@@ -163,7 +163,7 @@ class _Lowering:
             self._library_product(root)
 
     def _contract(self, root: Node, place: Place) -> Unit:
-        a, b = root.args
+        a, b = factors(root)
         index, variables = self.sites.space(root.shape)
         along = self.sites.fresh.var(a.shape[-1])
         values, recorder = self.sites.values()

@@ -107,12 +107,12 @@ class Storage:
     readers: dict[Node, set[Node]]
 
 
-def storage(wanted: list[Node], private: bool) -> Storage:
-    """`private` : nobody sees the arguments when something fails."""
+def storage(wanted: list[Node], private: bool, products: bool = False) -> Storage:
+    """`private` : nobody sees the arguments when something fails.  `products` : those of matrices are loops of ours."""
     order = topological(wanted)
     memory = [node for node in order if _has_memory(node) or (node.op == "require" and not private)]
     unsafe = failing(order, memory)
-    forced = {*wanted, *(a for node in order for a in _whole(node, unsafe))}
+    forced = {*wanted, *(a for node in order for a in _whole(node, unsafe, products))}
     stored = {*memory, *(n for n in order if n in forced and n.op not in LEAVES)}
     return _Chooser(order, stored).run()
 
@@ -122,11 +122,11 @@ def _has_memory(node: Node) -> bool:
     return node.op in kinds or node.op.startswith(("reduce_", "scan_"))
 
 
-def _whole(node: Node, unsafe: set[Node]) -> Iterator[Node]:
+def _whole(node: Node, unsafe: set[Node], products: bool) -> Iterator[Node]:
     """What must lie in memory for `node`, also what could fail while it writes to an argument, or does not fail where
     `node` has no elements that would ask for it."""
     if node.op in ("matmul", "extern"):
-        yield from map(_unviewed, node.args)
+        yield from map(_unviewed, factors(node) if products and node.op == "matmul" else node.args)
     elif node.op in CONTROL:
         yield from control_args(node)[2]
     elif node.op == "scatter":
@@ -135,6 +135,23 @@ def _whole(node: Node, unsafe: set[Node]) -> Iterator[Node]:
             yield node.args[1]
     elif node.op != "update":
         yield from (a for a in node.args if a in unsafe and outlives(a, node))
+
+
+def factors(node: Node) -> tuple[Node, ...]:
+    """What a product multiplies: also what its factors are cast from, where instructions take that and lose nothing."""
+    if any(a.op != "cast" for a in node.args):
+        return node.args
+    narrow, wide = {a.args[0].dtype for a in node.args}, node.dtype
+    if len(narrow) == 1 and (*narrow, wide) in _WIDENING:
+        return tuple(a.args[0] for a in node.args)
+    return node.args
+
+
+_WIDENING = {
+    *((low, dtypes.FLOAT32) for low in dtypes.LOW_FLOATS),
+    *((low, half) for low in (dtypes.FLOAT8_E4M3, dtypes.FLOAT8_E5M2) for half in (dtypes.BFLOAT16, dtypes.FLOAT16)),
+    *((low, dtypes.INT32) for low in (dtypes.INT8, dtypes.UINT8)),
+}
 
 
 def _unviewed(node: Node) -> Node:

@@ -47,7 +47,12 @@ def _copy(kernel: Kernel, found: Product, entry: int, own: tuple[Var, ...]) -> t
     """The kernel that copies a factor, and the kernel that reads the copy."""
     contract = kernel.loops[0]
     instr = contract.body[entry]
-    if isinstance(operand_of(kernel, found, entry, own), Matrix) or instr.op != "load" or instr.args:
+    matrix = operand_of(kernel, found, entry, own)
+    # only elements of 16 bits can be turned by the instructions that multiply
+    deep = found.loop.body[entry].dtype.itemsize != 2
+    if isinstance(matrix, Matrix) and (matrix.inner in found.along or not deep):
+        return None
+    if instr.op != "load" or instr.args:
         return None
     if len(own) != 1 or len(found.along) != 1:
         return None
@@ -55,7 +60,7 @@ def _copy(kernel: Kernel, found: Product, entry: int, own: tuple[Var, ...]) -> t
     source = kernel.buffer(name)
     used = set(atoms(offset))
     batch = tuple(v for v in found.batch if v in used)
-    rows, columns = (own, found.along) if stride_of(offset, own[-1]) is not ONE else (found.along, own)
+    rows, columns = (own, found.along) if deep or stride_of(offset, own[-1]) is not ONE else (found.along, own)
     unit = PIECE // source.dtype.itemsize
     length = (product(v.extent for v in columns) + (unit - 1)) // unit * unit
     shape = (*(v.extent for v in batch), product(v.extent for v in rows), length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from numstax import dtypes
 from numstax.atoms import FORMATS
@@ -51,7 +52,8 @@ def _extents(found: Product) -> tuple[int, int, int, int]:
 def _format(kernel: Kernel, found: Product) -> str:
     """What is multiplied, as `atoms.FORMATS` has it."""
     dtype = found.loop.body[found.effect.value].dtype
-    return "tf32" if dtype == dtypes.FLOAT32 and found.effect.precision == "medium" else dtypes.name(dtype)
+    rounded = dtype == dtypes.FLOAT32 and found.effect.precision != "highest"
+    return "tf32" if rounded else dtypes.name(dtype)
 
 
 def _sides(kernel: Kernel, found: Product) -> tuple[Matrix | str, Matrix | str]:
@@ -64,6 +66,8 @@ def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]
     """Warpgroup instructions, where the factors are matrices that the copy engine can read."""
     sides, kind = _sides(kernel, found), _format(kernel, found)
     inner = {side.inner for side in sides if isinstance(side, Matrix)}
+    if kind == "tf32" and found.effect.precision == "high":
+        return ()  # factors are taken apart in registers
     if not all(isinstance(side, Matrix) for side in sides) or (FORMATS.get(kind) != 2 and inner != set(found.along)):
         return ()
     return _served(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS)
@@ -75,7 +79,9 @@ def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
     turned = FORMATS.get(kind) == 2
     copied = (isinstance(side, Matrix) and (turned or side.inner in found.along) for side in _sides(kernel, found))
     most = COPYING if all(copied) else FETCHING
-    return _served(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
+    served = _served(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
+    apart = kind == "tf32" and found.effect.precision == "high"
+    return tuple(replace(tiling, terms=3) for tiling in served) if apart else served
 
 
 def _served(

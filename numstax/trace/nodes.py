@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numstax import dtypes
+from numstax import dtypes, precision
 from numstax.errors import UnsupportedOperationError
 from numstax.ir.graph import CONTROL, Builder, Literal, Node, control_bodies, topological
 from numstax.ir.index import ONE, ZERO, Index
@@ -179,8 +179,8 @@ class Nodes:
         """`base` with `value`, laid out as a gather's result, put ('set') or combined into the indexed elements."""
         return self.make("scatter", (base, value, *indices), base.shape, base.dtype, axes=axes, op=op)
 
-    def matmul(self, a: Node, b: Node, dtype: np.dtype, precision: str = "highest") -> Node:
-        return self.make("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), dtype, precision=precision)
+    def matmul(self, a: Node, b: Node, dtype: np.dtype) -> Node:
+        return self.make("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), dtype, precision=precision.current())
 
     def slice(self, x: Node, region: Region) -> Node:
         """``x[starts + k*steps]`` for k below the sizes."""
