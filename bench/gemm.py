@@ -191,27 +191,33 @@ def measure(row: Row, compiled: bool, rounds: int) -> dict:
     return {**found, "flops": row.flops, "seconds": seconds, "best": best, "ratio": seconds[best] / seconds[OURS]}
 
 
-def _graph(call: Call, sets: list[list[torch.Tensor]]) -> torch.cuda.CUDAGraph:
-    for arrays in sets[:2] * 2:
-        call(*arrays)
+def _graph(call: Call, sets: list[list[torch.Tensor]]) -> Callable[[], object]:
+    """What runs the call on every set, by one CUDA graph; calls of several launches have graphs of their own."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for arrays in sets * 2:
+            call(*arrays)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for arrays in sets:
-            call(*arrays)
-    graph.replay()
-    torch.cuda.synchronize()
-    return graph
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            for arrays in sets:
+                call(*arrays)
+    except Exception:
+        torch.cuda.synchronize()
+        return lambda: [call(*arrays) for arrays in sets]
+    return graph.replay
 
 
-def _sample(graph: torch.cuda.CUDAGraph, seconds: float = 1e-3) -> float:
-    """Seconds of one replay, from several in a row that take about so long."""
+def _sample(run: Callable[[], object], seconds: float = 1e-3) -> float:
+    """Seconds of one run, from several in a row that take about so long."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     count = 1
     while True:
         start.record()
         for _ in range(count):
-            graph.replay()
+            run()
         end.record()
         torch.cuda.synchronize()
         spent = start.elapsed_time(end) * 1e-3
