@@ -18,6 +18,7 @@ from numstax.runtime.simulate_flights import Groups, InFlight
 from numstax.runtime.simulate_lanes import Lanes
 from numstax.runtime.simulate_memory import Memory, Pointer
 from numstax.runtime.simulate_order import PROXY, THREADS, Array
+from numstax.runtime.simulate_shadow import Shadow
 from numstax.runtime.simulate_values import converted
 
 SHARED_START = 1024
@@ -36,12 +37,13 @@ class CopyingLanes(Lanes):
         """What lies at an address in shared memory."""
         byte = np.asarray(address).astype(np.int64) - SHARED_START
         self.violation("alignment", self.active & (byte % dtype.itemsize != 0), f"{dtype} in shared memory")
-        return Pointer(self._shared_memory(), dtype, byte // dtype.itemsize)
+        memory, _ = self._shared_memory()
+        return Pointer(memory, dtype, byte // dtype.itemsize)
 
-    def _shared_memory(self) -> Memory:
-        if self.memory is None:
+    def _shared_memory(self) -> tuple[Memory, Shadow]:
+        if self.memory is None or self.memory.shadow is None:
             raise CompileError("the program has no shared memory")
-        return self.memory
+        return self.memory, self.memory.shadow
 
     # --- copies of threads
 
@@ -50,8 +52,7 @@ class CopyingLanes(Lanes):
         words = self._source(pointer, offset, size, wanted)
         access = self.access(self.shared(to, _WORD), np.int64(0), size // _WORD.itemsize, "store")
         granules, thread = access.granules()
-        shadow, memory = access.memory.shadow, access.memory
-        assert shadow is not None
+        memory, shadow = self._shared_memory()
         self.order.tick()
         racing = shadow.write_races(granules, thread, self.order)
         self.blame("race", memory, granules, thread, racing, "copies to")
@@ -104,12 +105,10 @@ class CopyingLanes(Lanes):
 
         They take them for parts of a tile with that swizzle.
         """
-        memory = self._shared_memory()
+        memory, shadow = self._shared_memory()
         at, granules = self._pieces(memory, warp, addresses)
         threads = np.broadcast_to(self.number[warp, 0], granules.shape)
-        self._check_read(memory, granules, threads, "multiplies")
-        shadow = memory.shadow
-        assert shadow is not None
+        self._check_read(granules, threads, "multiplies")
         other = shadow.laid_otherwise(granules, swizzle)
         self.blame("layout", memory, granules, threads, other, f"multiplies with a swizzle of {swizzle} bytes")
         shadow.begin_copy(granules, False)
@@ -150,10 +149,9 @@ class CopyingLanes(Lanes):
         parts = PIECE // memory.granule
         return at, (at[:, None] * parts + np.arange(parts)).reshape(-1)
 
-    def _check_read(self, memory: Memory, granules: Array, thread: Array, does: str) -> None:
-        """A read by tensor cores or a copy of the machine."""
-        shadow = memory.shadow
-        assert shadow is not None
+    def _check_read(self, granules: Array, thread: Array, does: str) -> None:
+        """A read of shared memory by tensor cores or a copy of the machine."""
+        memory, shadow = self._shared_memory()
         self.order.tick()
         self.blame("uninitialised", memory, granules, thread, ~shadow.written[granules], does)
         racing = shadow.read_races(granules, thread, self.order, view=PROXY)

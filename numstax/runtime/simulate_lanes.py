@@ -11,7 +11,16 @@ will do).  A model uses:
                          `rank` : in the shared memory of the block of that rank in the cluster
   atomic(pointer, offset, function, value)
                          memory becomes function(memory, value), one lane after another; what it was is the result
-  fence(), barrier(), barrier(warp=True), cluster_barrier()
+  fence(), barrier(), barrier(warp=True), cluster_barrier(), proxy_fence()
+  limited(condition)     as a context: of the active lanes, those for which it holds
+  shared(address, dtype) a pointer to what lies at an address in shared memory
+  copy(to, pointer, offset, size, wanted), commit(kind), wait(kind, left)
+                         copies that go on by themselves, in groups; kind: 'copy', 'tensor' or 'matrix'
+  fetch(warp, addresses, swizzle), in_flight(values)
+                         what tensor cores read, and the registers that they compute, until a wait for 'matrix'
+
+and, where warps run by themselves, named_barrier, registers, the mbarrier_ methods, tensor_load and tensor_store of
+`simulate_warps.WarpLanes`.
 """
 # NumPy types the results of some operators as Any.
 # mypy: disable-error-code="no-any-return"

@@ -127,10 +127,9 @@ class WarpLanes(CopyingLanes):
         """Start to copy elements to pieces of shared memory, 0 for those that are not inside; the mbarrier of that
         address is told.  `offsets`, `inside` : for each piece, its elements; the tile has that swizzle."""
         barrier = self._mbarrier(mbarrier, lane, copied=True)
-        memory, thread = self._shared_memory(), self.number[0, lane]
-        shadow = memory.shadow
-        assert shadow is not None
+        memory, shadow = self._shared_memory()
         at, granules = self._pieces(memory, 0, to)
+        thread = self.number[0, lane]
         threads = np.broadcast_to(thread, granules.shape)
         self.order.tick()
         racing = shadow.write_races(granules, threads, self.order, view=PROXY)
@@ -155,12 +154,11 @@ class WarpLanes(CopyingLanes):
 
     def tensor_store(self, lane: int, target: Pointer, offsets: Array, inside: Array, source: Array) -> None:
         """Start to copy pieces of shared memory to elements, those that are inside."""
-        memory, thread = self._shared_memory(), self.number[0, lane]
-        shadow = memory.shadow
-        assert shadow is not None
+        memory, shadow = self._shared_memory()
         at, granules = self._pieces(memory, 0, source)
+        thread = self.number[0, lane]
         threads = np.broadcast_to(thread, granules.shape)
-        self._check_read(memory, granules, threads, "copies")
+        self._check_read(granules, threads, "copies")
         shadow.begin_copy(granules, False)
         self._note_tensor(target, offsets, inside, thread, changes=True)
 
