@@ -55,12 +55,6 @@ def uniform(lanes: Lanes, value: Array) -> Array:
     return value[:, :1]
 
 
-def elect(lanes: Lanes) -> Array:
-    """The first lane that is here."""
-    first = lanes.active.argmax(-1)[:, None]
-    return first == LANE
-
-
 def nothing(lanes: Lanes, *operands: Any) -> None:
     """What only makes things faster."""
 
@@ -88,8 +82,8 @@ def mbarrier_wait(lanes: Lanes, address: Array, parity: Array) -> None:
     lanes.mbarrier_wait(address, parity)
 
 
-def named_barrier(number: int, threads: int, waits: bool = True) -> Model:
-    return lambda lanes: lanes.named_barrier(number, threads, waits)
+def named_barrier(number: int, threads: int) -> Model:
+    return lambda lanes: lanes.named_barrier(number, threads)
 
 
 def async_fence(lanes: Lanes) -> None:

@@ -97,8 +97,8 @@ class Barriers:
         self._team, self._order = team, order
         self._named: dict[tuple[int, int], Named] = {}
 
-    def named(self, block: int, number: int, warp: int, threads: int | None, waits: bool) -> str:
-        """A warp arrives, for `threads` of its block (None: all that are there), and may wait for them.
+    def named(self, block: int, number: int, warp: int, threads: int | None) -> str:
+        """A warp arrives, for `threads` of its block (None: all that are there), and waits for them.
 
         What is wrong with that, or ''.
         """
@@ -117,9 +117,8 @@ class Barriers:
                 barrier.finish(self._present(block))
             return len(barrier.complete) > turn
 
-        if waits:
-            self._team.wait(over, barrier.__str__)
-            self._order.receive(warp, barrier.complete[turn])
+        self._team.wait(over, barrier.__str__)
+        self._order.receive(warp, barrier.complete[turn])
         return ""
 
     def _present(self, block: int) -> int:

@@ -52,15 +52,12 @@ class WarpLanes(CopyingLanes):
         if warp:
             super().barrier(warp)
         else:
-            self._named(0, None, True)
+            self.named_barrier(0, None)
 
-    def named_barrier(self, number: int, threads: int, waits: bool = True) -> None:
-        """Arrive at a barrier for so many threads of the block, and wait for them."""
-        self._named(number, threads, waits)
-
-    def _named(self, number: int, threads: int | None, waits: bool) -> None:
+    def named_barrier(self, number: int, threads: int | None) -> None:
+        """Arrive at a barrier for so many threads of the block (None: all there are), and wait for them."""
         self.together(f"barrier {number}")
-        wrong = self._barriers.named(self._of, number, self._warp, threads, waits)
+        wrong = self._barriers.named(self._of, number, self._warp, threads)
         self.violation("barrier", bool(wrong), wrong)
 
     def registers(self, count: int) -> None:
