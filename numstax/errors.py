@@ -163,7 +163,7 @@ class NumstaxWarning(UserWarning):
     """A call ran as plain NumPy, or a cache could not be used; the text says why."""
 
 
-REFUSALS = (ArgumentCountError, DeviceError, UnsupportedArgumentError, UnsupportedArrayError, UnsupportedDtypeError)
-"""Arguments that are refused, whether strict or not."""
+REFUSALS = (ArgumentCountError, DeviceError, UnsupportedArrayError, UnsupportedDtypeError)
+"""Arrays, and numbers of arguments, that are refused, whether strict or not."""
 MISTAKES = (AxisError, CastError, EmptyReductionError, OutOfBoundsError, ReadOnlyError, ShapeError)
 """Errors that NumPy reports as well, unless the program catches them: raised whether strict or not."""

@@ -28,6 +28,7 @@ from numstax.trace.declared import Decision, Declared, DeclaredShapes, Dim
 from numstax.trace.environment import Fact
 from numstax.trace.resolve import map_sizes
 from numstax.trace.tracer import Traced, trace
+from numstax.trace.trees import members
 
 DynamicShapes = Mapping[str, Mapping[int, Dim | None] | Dim]
 
@@ -120,9 +121,9 @@ def _laid_out(value: Any, name: str, layouts: Mapping[str, ArrayInput]) -> Any:
         return {key: _laid_out(item, f"{name}[{key!r}]", layouts) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         made = copy.copy(value)
-        for field in dataclasses.fields(value):
-            item = _laid_out(getattr(value, field.name), f"{name}.{field.name}", layouts)
-            object.__setattr__(made, field.name, item)
+        for member in members(value):
+            item = _laid_out(getattr(value, member), f"{name}.{member}", layouts)
+            object.__setattr__(made, member, item)
         return made
     return value
 

@@ -22,9 +22,11 @@ from numstax.ir.graph import CONTROL, Graph, InputSpec, control_bodies
 from numstax.runtime.arrays import contents
 from numstax.runtime.interop import Family, family_of, seen
 from numstax.size_guards import size_conditions
+from numstax.trace.captures import Outside
 from numstax.trace.declared import axis_order
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.host import Ticket, is_generator
+from numstax.trace.trees import attributes, members
 
 RUNTIME = (float, complex)
 """Python types whose values are given to compiled code; the values of others are part of the key."""
@@ -49,7 +51,7 @@ def key_of(value: Any, static: bool = False, dynamic: bool = False) -> object:
     if isinstance(value, dict):
         return kind, *((k, key_of(v, dynamic=dynamic)) for k, v in value.items())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return kind, *(key_of(getattr(value, f.name), dynamic=dynamic) for f in dataclasses.fields(value))
+        return kind, *(key_of(getattr(value, name), dynamic=dynamic) for name in members(value))
     family = family_of(value)
     if family is None:
         return static_key(value)
@@ -65,7 +67,7 @@ def device_arrays(value: Any) -> Iterator[tuple[Family, Any]]:
     elif isinstance(value, dict):
         yield from device_arrays(list(value.values()))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield from device_arrays([getattr(value, f.name) for f in dataclasses.fields(value)])
+        yield from device_arrays([getattr(value, name) for name in members(value)])
     else:
         family = family_of(value)
         if family is not None:
@@ -76,8 +78,10 @@ def static_key(value: object) -> object:
     """Type and value, with the text of numbers, which tells -0.0 from 0.0; objects count by identity."""
     if isinstance(value, slice):
         return slice, static_key(value.start), static_key(value.stop), static_key(value.step)
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | set | frozenset):
         return type(value), *map(static_key, value)
+    if isinstance(value, dict):
+        return type(value), *((static_key(k), static_key(v)) for k, v in value.items())
     if isinstance(value, float | complex):
         return type(value), repr(value)
     return type(value), value if isinstance(value, _PLAIN) else id(value)
@@ -206,10 +210,11 @@ class Guard:
             return {k: self._take(f"{path}[{self._name(k)}]", v) for k, v in value.items()}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             self._type(path, kind)
+            if (held := attributes(value)) is not None:
+                self.conditions.append(f"len({path}.__dict__) == {len(held)}")
             made = copy.copy(value)
-            for field in dataclasses.fields(value):
-                item = self._take(f"{path}.{field.name}", getattr(value, field.name))
-                object.__setattr__(made, field.name, item)
+            for name in members(value):
+                object.__setattr__(made, name, self._take(f"{path}.{name}", getattr(value, name)))
             return made
         family = family_of(value)
         return self._static(path, value) if family is None else self._device_array(path, value, family)
@@ -286,15 +291,16 @@ class Guard:
 
     # --- the conditions that tracing adds -----------------------------------------------------------
 
-    def require(self, text: str, **names: object) -> None:
-        """Add a condition; `names` are free names in it."""
-        self.names |= names
-        self.conditions.append(text)
+    def require_outside(self, outside: Outside) -> None:
+        self.names |= outside.names
+        self.conditions += outside.conditions
+        self.kept += outside.kept
 
     def fix_precision(self, graph: Graph) -> None:
         """Products of float32 on a GPU are as exact as is set where the call is."""
         if self.on_gpu and _multiplies(graph):
-            self.require(f"precision() == {precision.current()!r}", precision=precision.current)
+            self.names["precision"] = precision.current
+            self.conditions.append(f"precision() == {precision.current()!r}")
 
     def add_sizes(self, inputs: Sequence[tuple[str, InputSpec]], shapes: ShapeEnvironment) -> list[str]:
         """Conditions on the sizes of the leaves, given with their specs; leaves the symbols that these bind."""

@@ -19,6 +19,7 @@ import numpy as np
 from numstax.errors import ArgumentCountError, ReadOnlyError, SignatureError, SizeError, UnsupportedArgumentError
 from numstax.records import record
 from numstax.trace.declared import Dim, axis_order
+from numstax.trace.trees import members
 
 
 @record
@@ -249,10 +250,10 @@ def parts(value: Any, name: str) -> Iterator[tuple[str, object]]:
         for key, item in value.items():
             yield from parts(item, f"{name}[{key!r}]")
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        yield name, Container(_type_name(value), len(fields))
-        for field in fields:
-            yield from parts(getattr(value, field.name), f"{name}.{field.name}")
+        names = members(value)
+        yield name, Container(_type_name(value), len(names))
+        for member in names:
+            yield from parts(getattr(value, member), f"{name}.{member}")
     else:
         yield name, value
 

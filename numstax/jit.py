@@ -251,8 +251,7 @@ class Jitted:
         if any(inputs[p] in guard.odd for p in written):
             raise TraceError("an argument that is written is not in native byte order or not aligned")
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
-        if traced.holds is not None:
-            guard.require("outside_unchanged()", outside_unchanged=traced.holds)
+        guard.require_outside(traced.outside)
         guard.fix_precision(graph)
         exchange = places.exchange_of(graph, inputs, guard.leaves, guard.families)
         compiled = backend.compile(graph, knobs, place.host, exchange)
@@ -416,8 +415,9 @@ def jit(
     Returns
     -------
     A `Jitted`, called like `function`, with results of the same types, dtypes and shapes.  Its calls raise
-    UnsupportedDtypeError, UnsupportedArrayError or UnsupportedArgumentError for arguments that are refused; ShapeError,
-    CastError and the like where NumPy raises; and TraceError, under `strict`, for what cannot be traced.
+    UnsupportedDtypeError or UnsupportedArrayError for arrays that are refused; ShapeError, CastError and the like where
+    NumPy raises; and, under `strict`, UnsupportedArgumentError for other arguments that are, and TraceError for what
+    cannot be traced.
     """
     if backend not in (None, "cpu", "reference", "simulate"):
         raise ValueError(f"backend must be 'cpu', 'reference' or 'simulate', got {backend!r}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from numstax import dtypes
 from numstax.errors import (
     ArgumentCountError,
     SideEffectError,
@@ -21,11 +22,13 @@ from numstax.errors import (
     UnsupportedOperationError,
 )
 from numstax.records import record
+from numstax.trace.captures import always
 from numstax.trace.generators import caller_generator
 from numstax.trace.host import draws_numbers, is_generator
 from numstax.trace.origin import user_origin
 from numstax.trace.rebind import Rebinder
 from numstax.trace.sizes import Condition
+from numstax.trace.trees import members
 
 _ARRAYS = (np.ndarray, np.memmap)
 
@@ -48,11 +51,10 @@ def parameter_names(function: Callable[..., Any], args: Sequence[object], kwargs
 
 
 class Arguments:
-    """Makes handles of the arguments of one call; remembers the containers, to see whether they change."""
+    """Makes handles of the arguments of one call."""
 
     def __init__(self, rebinder: Rebinder) -> None:
         self._rebinder = rebinder
-        self._containers: list[tuple[str, Any, list[Any]]] = []
 
     def take(self, value: Any, name: str) -> Any:
         """The argument with a handle in place of each array and run-time number."""
@@ -65,17 +67,17 @@ class Arguments:
             return self._rebinder.rec.input(value, name, symbolic=True)
         if type(value) is int:
             return self._rebinder.rec.size(self._rebinder.rec.shapes.integer(value, name))
-        if type(value) in (float, complex) or isinstance(value, np.generic):
+        if type(value) in (float, complex) or (isinstance(value, np.generic) and dtypes.is_supported(value.dtype)):
             return self._rebinder.rec.input(value, name)
         if (isinstance(value, tuple | list) and type(value) in (tuple, list)) or hasattr(value, "_fields"):
             items = [self.take(v, f"{name}[{k}]") for k, v in enumerate(value)]
             if isinstance(value, list):
-                self._containers.append((name, items, list(items)))
+                self._rebinder.copied(name, lambda: items)
                 return items
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            return self._copy_of_class(type(value))(*items) if hasattr(value, "_fields") else tuple(items)
         if type(value) is dict:
             made = {k: self.take(v, f"{name}[{k!r}]") for k, v in value.items()}
-            self._containers.append((name, made, [*made.items()]))
+            self._rebinder.copied(name, lambda: [*made.items()])
             return made
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._dataclass(value, name)
@@ -83,8 +85,14 @@ class Arguments:
             return caller_generator(self._rebinder.rec, value, name)
         if draws_numbers(value):
             raise SideEffectError(f"argument {name!r} draws random numbers", remedy="pass a numpy.random.Generator")
+        return self.fixed(value, name)
+
+    def fixed(self, value: Any, name: str) -> Any:
+        """What stands for an argument that counts by its value or identity."""
         try:
-            return self._rebinder.value(value, name, lambda: value)
+            if isinstance(value, np.generic) and not dtypes.is_supported(value.dtype):
+                raise UnsupportedOperationError("a number of this dtype cannot be compiled")
+            return self._rebinder.value(value, name, always(value))
         except UnsupportedOperationError:
             raise UnsupportedArgumentError(
                 f"argument {name!r} is of type {_type_name(value)}", user_origin(),
@@ -93,28 +101,14 @@ class Arguments:
 
     def _dataclass(self, value: Any, name: str) -> Any:
         made = copy.copy(value)
-        for field in dataclasses.fields(value):
-            object.__setattr__(made, field.name, self.take(getattr(value, field.name), f"{name}.{field.name}"))
-        rebound = self._rebinder.value(type(value), name, lambda: type(value))
-        if rebound is not type(value) and not hasattr(value, "__slots__"):
-            object.__setattr__(made, "__class__", rebound)
-        if hasattr(made, "__dict__"):
-            self._containers.append((name, vars(made), [*vars(made).items()]))
+        for member in members(value):
+            object.__setattr__(made, member, self.take(getattr(value, member), f"{name}.{member}"))
+        object.__setattr__(made, "__class__", self._copy_of_class(type(value)))
+        self._rebinder.copied(name, lambda: [(member, getattr(made, member)) for member in members(made)])
         return made
 
-    def changed(self) -> str | None:
-        """The name of a container that the function has changed."""
-        for name, now, before in self._containers:
-            items = [*now.items()] if isinstance(now, dict) else now
-            if len(items) != len(before) or any(not _same_item(a, b) for a, b in zip(items, before, strict=True)):
-                return name
-        return None
-
-
-def _same_item(a: Any, b: Any) -> bool:
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 2:
-        return a is b or (a[0] is b[0] and a[1] is b[1])
-    return a is b
+    def _copy_of_class(self, cls: type) -> Any:
+        return self._rebinder.value(cls, cls.__name__, always(cls))
 
 
 def _type_name(value: object) -> str:
@@ -152,11 +146,13 @@ class Branch:
 Tree = Leaf | Fixed | Branch
 
 
-def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[type], type]) -> Tree:
-    """The tree of a result; `leaf` takes what is an output, `original` undoes the rebinding of classes."""
+def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[Any], Any]) -> Tree:
+    """The tree of a result; `leaf` takes what is an output, `original` gives what stands outside for a value."""
     found = leaf(value)
     if found is not None:
         return found
+    if original(value) is not value:
+        return Fixed(original(value))
 
     def parts(items: Any) -> tuple[Tree, ...]:
         return tuple(flatten(item, leaf, original) for item in items)
@@ -167,7 +163,7 @@ def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[
     if isinstance(value, dict):
         return Branch(kind, parts(value.values()), tuple(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(f.name for f in dataclasses.fields(value))
+        names = members(value)
         return Branch(kind, parts(getattr(value, n) for n in names), names)
     if isinstance(value, Iterator):
         raise UnsupportedOperationError(

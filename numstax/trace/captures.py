@@ -1,16 +1,17 @@
 """What a traced function reads from outside itself: arrays become inputs, everything else becomes a guard.
 
-A guard is cheap: it compares objects by identity first.  Containers and objects are compared by their
-fingerprint.
+A guard is cheap: it is an expression that compares objects by identity first.  What can change in place is compared by
+its fingerprint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 import numpy as np
+
+from numstax.records import record
 
 Getter = Callable[[], Any]
 MISSING = object()
@@ -29,59 +30,79 @@ def item(getter: Getter, key: Any) -> Getter:
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
-def fingerprint(value: Any, seen: tuple[int, ...] = ()) -> object:
-    """Equal for two values that a traced function cannot tell apart, contents of arrays aside."""
+def can_change(value: Any) -> bool:
+    """Can its fingerprint change while it stays the same object?"""
+    return isinstance(value, list | dict | set | np.ndarray) or (
+        isinstance(value, tuple) and any(map(can_change, value))
+    )
+
+
+def fingerprint(value: Any, kept: list[Any] | None = None, seen: tuple[int, ...] = ()) -> object:
+    """Equal for two values that a traced function cannot tell apart, contents of arrays aside.  `kept` gets the objects
+    that count by identity: while they live, no other has theirs."""
     if isinstance(value, np.ndarray):
         return type(value), value.dtype, value.shape, value.strides, value.flags.writeable
     if isinstance(value, _PLAIN):
         return type(value), repr(value) if isinstance(value, float | complex) else value
+    if isinstance(value, np.generic):
+        return type(value), value.dtype, value.tobytes()
     if id(value) in seen:
         return "cycle"
     seen = (*seen, id(value))
-    if isinstance(value, list | tuple):
-        return type(value), tuple(fingerprint(v, seen) for v in value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value), tuple([fingerprint(v, kept, seen) for v in value])
     if isinstance(value, dict):
-        return type(value), tuple((k, fingerprint(v, seen)) for k, v in value.items())
-    if isinstance(value, set | frozenset):
-        return type(value), frozenset(value)
+        return type(value), tuple([(fingerprint(k, kept, seen), fingerprint(v, kept, seen)) for k, v in value.items()])
+    if kept is not None:
+        kept.append(value)
     return id(value)
 
 
-class Attribute:
-    """Stands for an attribute of a class in a copy of the class: `read` is called when it is first asked for."""
+@record
+class Outside:
+    """What must hold of the outside for a trace to be the right one: expressions, and the names in them.
 
-    def __init__(self, read: Getter) -> None:
-        self.read = cache(read)
+    kept : what counts by identity in them, so that no other object gets theirs.
+    """
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self.read()
+    conditions: tuple[str, ...]
+    names: Mapping[str, Any]
+    kept: tuple[Any, ...]
+
+    def holds(self) -> bool:
+        return all(eval(condition, {**self.names}) for condition in self.conditions)
 
 
 class Captures:
-    """`getters`: how to read each captured input again, by position.  `checks`: (getter, value, fingerprint)."""
+    """`getters`: how to read each captured input again, by position."""
 
     def __init__(self) -> None:
         self.getters: dict[int, Getter] = {}
-        self._checks: list[tuple[Getter, Any, object]] = []
+        self._conditions: list[str] = []
+        self._names: dict[str, Any] = {"fingerprint": fingerprint}
+        self._kept: list[Any] = []
 
     def watch(self, getter: Getter, value: Any) -> None:
         """The result holds only while `getter` gives `value`, or one with the same fingerprint."""
-        self._checks.append((getter, value, fingerprint(value)))
+        mark = self._name("mark", fingerprint(value, self._kept))
+        get = self._name("get", getter)
+        is_equal = f"fingerprint({get}()) == {mark}"
+        is_same = f"{get}() is {self._name('value', value)}"
+        self._conditions.append(is_equal if can_change(value) else f"({is_same} or {is_equal})")
 
-    def guard(self) -> Callable[[], bool] | None:
-        """A function that says whether everything read still is what it was; None when nothing was read."""
-        mutable = [
-            (get, mark) for get, value, mark in self._checks if isinstance(value, list | dict | set | np.ndarray)
-        ]
-        fixed = [row for row in self._checks if not isinstance(row[1], list | dict | set | np.ndarray)]
-        if not self._checks:
-            return None
+    def watch_attributes(self, owner: Any, *names: str) -> None:
+        """The result holds only while these attributes are the same objects."""
+        text = self._name("owner", owner)
+        self._conditions += [f"{text}.{name} is {self._name('value', getattr(owner, name))}" for name in names]
 
-        def holds() -> bool:
-            for get, value, mark in fixed:
-                now = get()
-                if now is not value and fingerprint(now) != mark:
-                    return False
-            return all(fingerprint(get()) == mark for get, mark in mutable)
+    def watch_length(self, container: Sized) -> None:
+        """The result holds only while nothing is put into the container or taken out."""
+        self._conditions.append(f"len({self._name('container', container)}) == {len(container)}")
 
-        return holds
+    def _name(self, kind: str, value: Any) -> str:
+        name = f"outside_{kind}_{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def outside(self) -> Outside:
+        return Outside(tuple(self._conditions), self._names, tuple(self._kept))

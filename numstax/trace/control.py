@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from numstax import dtypes
-from numstax.errors import TraceError, VerifyError
+from numstax.errors import TraceError, UnsupportedArgumentError, VerifyError
 from numstax.trace.array import TracedArray
 from numstax.trace.choices import Choice
+from numstax.trace.contents import reachable
 from numstax.trace.counted import Counted
 from numstax.trace.generators import TracedGenerator
 from numstax.trace.loops import ApartError, Get, Loop, RotatedError, Set, Thunk
@@ -25,7 +26,6 @@ from numstax.trace.scopes import (
     Scope,
     check_iterator,
     lifted,
-    reachable,
     refuse,
     speculative,
     truth,
@@ -60,14 +60,38 @@ class Control:
         self.rec = rec
         self._lengthy: set[types.CodeType] = set()
         """Bodies of loops that were found to be lengthy."""
+        self._raised: Exception | None = None
+        """What has left the body of a ``with``."""
 
     def caught(self) -> None:
         """An exception is handled by the program; what only tracing raises, or the values of this call, is not."""
-        error = sys.exception()
-        if isinstance(error, TraceError | VerifyError):
+        error = self._not_of_the_program()
+        if error is not None:
             raise error
+
+    def begins(self) -> None:
+        """The body of a ``with`` begins."""
+        self._raised = None
+
+    def raised(self) -> None:
+        """An exception leaves the body of a ``with``, which may suppress it."""
+        self._raised = self._not_of_the_program()
+
+    def ends(self) -> None:
+        """The program goes on after a ``with``."""
+        if self._raised is not None:
+            raise self._raised
+
+    def _not_of_the_program(self) -> Exception | None:
+        """The exception under way, if only tracing raises it, or the values of this call."""
+        error = sys.exception()
+        if isinstance(error, TraceError | VerifyError | UnsupportedArgumentError):
+            return error
         if error is not None and error is self.rec.library_error:
-            raise refuse(f"{type(error).__name__}, which depends on values, is caught") from error
+            refused = refuse(f"{type(error).__name__}, which depends on values, is caught")
+            refused.__cause__ = error
+            return refused
+        return None
 
     # --- conditions -----------------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class Nodes:
                 f"the function unrolls to more than {LIMIT} operations", origin,
                 "write the loop over elements with array operations, or jit the body of the loop",
             )  # fmt: skip
+        if not dtypes.is_supported(dtype):
+            raise UnsupportedOperationError(f"dtype {dtype} cannot be compiled", origin, "convert outside the function")
         node = self._builder.node(op, tuple(args), shape, dtype, origin, **attrs)
         if node not in self._numbers:
             self._numbers[node] = len(self._numbers)

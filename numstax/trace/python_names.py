@@ -78,6 +78,11 @@ def is_math(function: object) -> bool:
     return callable(function) and getattr(math, name, None) is function
 
 
+def is_builtin(function: object) -> bool:
+    name = getattr(function, "__name__", "")
+    return callable(function) and getattr(builtins, name, None) is function
+
+
 def builtin(rec: Recorder, name: str) -> Any:
     """The builtin, or its stand-in."""
     original = getattr(builtins, name)

@@ -12,12 +12,11 @@ import builtins
 import dis
 import enum
 import functools
+import itertools
 import math
-import os
-import sys
+import operator
 import types
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,30 +25,20 @@ from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
 from numstax.trace import classes, generators, host, python_names, substitutes
 from numstax.trace.array import TracedArray
-from numstax.trace.captures import MISSING, Attribute, Captures, Getter, always, item
+from numstax.trace.captures import MISSING, Captures, Getter, always, can_change, item
 from numstax.trace.control import Control
 from numstax.trace.library import LibraryObject, library_function
+from numstax.trace.mirrors import Mirrors
 from numstax.trace.origin import user_origin
+from numstax.trace.owners import LIBRARIES, is_heap_type, is_impure, is_library, root
 from numstax.trace.source import CONTROL, rewrite
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
-_STDLIB = os.path.dirname(os.__file__)
-_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
-_FORMS = f"{_PACKAGE}forms.py"
-"""Functions of this file hold loops, which are captured as the user's are."""
-_PURE = set(
-    "math cmath operator functools itertools collections typing types dataclasses enum numbers copy warnings string "
-    "abc contextlib fractions decimal statistics bisect heapq array builtins sys __future__ inspect textwrap re".split()
-)
-"""Modules of the standard library whose functions depend on nothing but their arguments."""
-_LIBRARIES = ("numpy", "scipy")
 _SCALAR_TYPES = {float, complex, *(d.type for d in dtypes.SUPPORTED if d not in dtypes.ML_FLOATS)}
 _SMALL = 1024
 """Captured arrays of at most so many elements may be taken for constants."""
-_HEAP_TYPE = 1 << 9
-"""The flag of classes written in Python."""
 _AS_THEY_ARE = (
     bool, int, float, complex, str, bytes, np.generic, np.dtype, type(None), type(Ellipsis), slice, range, enum.Enum,
     TracedArray, np.ufunc, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -65,9 +54,9 @@ class Rebinder:
         self._memo: dict[int, tuple[object, Any]] = {}
         self._views: dict[int, GlobalsView] = {}
         self._copies: list[tuple[str, Callable[[], list[Any]], Callable[[], list[Any]]]] = []
-        """What the function was given in place of outside containers: name, items now, items as given."""
-        self.originals: dict[type, type] = {}
-        """Rebound classes and what they are copies of."""
+        """What the function was given in place of outside containers: name, items now, items as they should be."""
+        self.mirrors = Mirrors(self)
+        rec.stand_ins[OutsideSet] = set
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -80,6 +69,29 @@ class Rebinder:
             substitute = self._substitute(value, name, getter)
             found = self._memo.setdefault(id(value), (value, substitute))
         return found[1]
+
+    def called(self, function: Any) -> Any:
+        """What is called in place of the function that is traced."""
+        if isinstance(function, types.FunctionType) and not is_library(function.__code__.co_filename):
+            return self.function(function)
+        return self.value(function, getattr(function, "__name__", "function"), always(function))
+
+    def originals(self) -> Callable[[Any], Any]:
+        """A function that gives what a value stands for: something from outside, or itself."""
+        sources = {id(substitute): value for value, substitute in self._memo.values()}
+        return lambda value: sources.get(id(value), value)
+
+    def fixed(self, value: Any, name: str) -> Any:
+        """What traced code sees for something that a watched object refers to for good."""
+        if can_change(value) and not isinstance(value, np.ndarray):
+            self.captures.watch(always(value), value)
+        return self.value(value, name, always(value))
+
+    def copied(self, name: str, now: Callable[[], list[Any]], wanted: Callable[[], list[Any]] | None = None) -> None:
+        """A copy of something outside was handed out; `now` lists what it holds, `wanted` (or `now` at present) what
+        it must hold when the function has run."""
+        before = [*now()]
+        self._copies.append((name, now, wanted or (lambda: before)))
 
     def _substitute(self, value: Any, name: str, getter: Getter) -> Any:
         if isinstance(value, np.ndarray):
@@ -97,14 +109,10 @@ class Rebinder:
         if isinstance(value, types.FunctionType):
             return self._function_value(value)
         if isinstance(value, types.MethodType):
-            return types.MethodType(
-                self.value(value.__func__, name, always(value.__func__)),
-                self.value(value.__self__, name, always(value.__self__)),
-            )
+            return types.MethodType(self.fixed(value.__func__, name), self.fixed(value.__self__, name))
         if isinstance(value, functools.partial):
-            function, *parts = (self.value(v, name, always(v)) for v in (value.func, *value.args))
-            words = {k: self.value(v, name, always(v)) for k, v in value.keywords.items()}
-            return functools.partial(function, *parts, **words)
+            function, *parts = (self.fixed(v, name) for v in (value.func, *value.args))
+            return functools.partial(function, *parts, **self.fixed(value.keywords, name))
         if type(value).__module__.startswith("numstax.") and isinstance(
             getattr(value, "__wrapped__", None), types.FunctionType
         ):
@@ -115,23 +123,27 @@ class Rebinder:
             return self._builtin_function(value)
         if isinstance(value, list | tuple | dict | set | frozenset):
             return self._container(value, name, getter)
-        if _root(type(value).__module__) in _LIBRARIES:
+        if root(type(value).__module__) in LIBRARIES:
             if substitutes.needs_stand_in(value):
                 return substitutes.numpy_function(self.rec, value)
-            if _root(type(value).__module__) == "numpy" and callable(value) and not host.draws_numbers(value):
+            if root(type(value).__module__) == "numpy" and callable(value) and not is_heap_type(type(value)):
                 return value
-            if _root(type(value).__module__) == "scipy":
+            if root(type(value).__module__) == "scipy":
                 return LibraryObject(self.rec, value)
         if type(value).__module__ == "uarray":
             return library_function(self.rec, value)
         if type(value).__module__ in ("functools", "typing"):
             return value
-        return self._instance(value, name)
+        return self.mirrors.copy_of_object(value, name)
 
     def _array(self, value: np.ndarray, name: str, getter: Getter) -> TracedArray:
         if type(value) not in (np.ndarray, np.memmap):
             raise UnsupportedOperationError(
                 f"the captured {type(value).__name__} {name!r} cannot be compiled", user_origin()
+            )
+        if not dtypes.is_supported(value.dtype.newbyteorder("=")):
+            raise UnsupportedOperationError(
+                f"the captured array {name!r} has dtype {value.dtype}, which cannot be compiled", user_origin()
             )
         if not value.dtype.isnative or not value.flags.aligned:
             raise UnsupportedOperationError(
@@ -150,24 +162,27 @@ class Rebinder:
     # --- functions --------------------------------------------------------------------------------
 
     def _builtin_function(self, function: Any) -> Any:
+        if python_names.is_builtin(function):
+            return python_names.builtin(self.rec, function.__name__)
         if python_names.is_math(function):
             return python_names.math_function(self.rec, function.__name__)
         if substitutes.needs_stand_in(function):
             return substitutes.numpy_function(self.rec, function)
         holder = function.__self__
-        if not (holder is None or isinstance(holder, types.ModuleType | type)) or _is_impure(function.__module__ or ""):
+        if not (holder is None or isinstance(holder, types.ModuleType | type)) or is_impure(function.__module__ or ""):
             raise SideEffectError(f"{function.__qualname__}() inside a traced function", user_origin())
         return function
 
     def _function_value(self, function: types.FunctionType) -> Any:
-        root = _root(function.__module__ or "")
-        if root in ("numpy", "numstax") and substitutes.needs_stand_in(function):
+        package = root(function.__module__ or "")
+        if package in ("numpy", "numstax") and substitutes.needs_stand_in(function):
             return substitutes.numpy_function(self.rec, function)
-        if root in _LIBRARIES:
+        if package in LIBRARIES:
             return library_function(self.rec, function)
-        if not _is_library(function.__code__.co_filename):
+        if not is_library(function.__code__.co_filename):
+            self.captures.watch_length(vars(function))
             return self.function(function)
-        if _is_impure(root):
+        if is_impure(package):
             raise SideEffectError(f"{function.__module__}.{function.__name__} inside a traced function", user_origin())
         return function
 
@@ -178,7 +193,10 @@ class Rebinder:
             return found[1]
         _check_code(function.__code__)
         cells = tuple(types.CellType() for _ in function.__closure__ or ())
-        code = rewrite(function) or function.__code__
+        code = rewrite(function)
+        if code is None:
+            code = function.__code__
+            _check_handlers(code)
         copy = types.FunctionType(code, self._view(function.__globals__), function.__name__, None, cells)
         self._memo[id(function)] = (function, copy)
         names = function.__code__.co_freevars
@@ -187,15 +205,20 @@ class Rebinder:
                 held = old.cell_contents
             except ValueError:
                 continue
-            getter = functools.partial(getattr, old, "cell_contents")
+            getter = functools.partial(_held, old)
             if not isinstance(held, np.ndarray):
                 self.captures.watch(getter, held)
             new.cell_contents = self.value(held, name, getter)
+        # defaults that come into being are those of parameters that a call like this one gives
+        given = [name for name in ("__defaults__", "__kwdefaults__") if getattr(function, name)]
+        self.captures.watch_attributes(function, "__code__", *given)
         defaults = function.__defaults__ or ()
         positional = function.__code__.co_varnames[: function.__code__.co_argcount]
         named = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
-        copy.__defaults__ = tuple(self.value(v, name, always(v)) for name, v in named) or None
+        copy.__defaults__ = tuple(self.fixed(v, name) for name, v in named) or None
         words = function.__kwdefaults__ or {}
+        if words:
+            self.captures.watch(always(words), words)
         copy.__kwdefaults__ = {k: self.value(v, k, always(v)) for k, v in words.items()} or None
         self._give_attributes(function, copy)
         return copy
@@ -208,8 +231,7 @@ class Rebinder:
                 if not isinstance(held, np.ndarray):
                     self.captures.watch(getter, held)
                 setattr(copy, name, self.value(held, f"{function.__name__}.{name}", getter))
-        before = [*vars(copy).items()]
-        self._copies.append((function.__name__, lambda: [*vars(copy).items()], lambda: before))
+        self.copied(function.__name__, lambda: [*vars(copy).items()])
 
     def _view(self, namespace: dict[str, Any]) -> GlobalsView:
         found = self._views.get(id(namespace))
@@ -220,7 +242,7 @@ class Rebinder:
     # --- modules and classes --------------------------------------------------------------------------
 
     def _module(self, module: types.ModuleType) -> Any:
-        if _is_impure(module.__name__):
+        if is_impure(module.__name__):
             return substitutes.Refused(module.__name__)
         if module.__name__.startswith("numpy.random"):
             return substitutes.numpy_object(self.rec, "random")
@@ -229,112 +251,41 @@ class Rebinder:
     def _type(self, cls: type) -> type:
         if cls in _SCALAR_TYPES:
             return substitutes.scalar_type(self.rec, cls)
-        if (stand_in := classes.numpy_class(self.rec, cls)) is not None:
-            return stand_in
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-        own = cls.__module__ == "__main__" or (
-            file and not _is_library(file) and _root(cls.__module__) not in _LIBRARIES
-        )
-        if not own or type(cls) is not type or issubclass(cls, BaseException):
-            return cls
-        return self._class(cls)
-
-    def _class(self, cls: type) -> type:
-        """A subclass with the same methods, rebound."""
-        members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        for base in reversed(cls.__mro__[:-1]):
-            if _root(base.__module__) in ("builtins", *_LIBRARIES):
-                continue
-            for name, member in vars(base).items():
-                rebound = self._member(member)
-                if rebound is not None:
-                    members[name] = rebound
-                elif not (name.startswith("__") or hasattr(type(member), "__get__")):
-                    members[name] = self._class_attribute(base, name)
-        copy = type(cls.__name__, (cls,), members)
-        self.originals[copy] = cls
-        before = [*vars(copy).items()]
-        self._copies.append((cls.__name__, lambda: [*vars(copy).items()], lambda: before))
-        return copy
-
-    def _class_attribute(self, cls: type, name: str) -> Attribute:
-        getter = functools.partial(vars(cls).get, name, MISSING)
-
-        def read() -> Any:
-            held = getter()
-            if not isinstance(held, np.ndarray):
-                self.captures.watch(getter, held)
-            return self.value(held, f"{cls.__name__}.{name}", getter)
-
-        return Attribute(read)
-
-    def _member(self, member: Any) -> Any:
-        if isinstance(member, types.FunctionType):
-            file = member.__code__.co_filename
-            return None if file == "<string>" or _is_library(file) else self.function(member)
-        if isinstance(member, staticmethod | classmethod) and isinstance(member.__func__, types.FunctionType):
-            return type(member)(self.function(member.__func__))
-        if isinstance(member, property):
-            parts: list[Any] = [f and self.function(f) for f in (member.fget, member.fset, member.fdel)]  # type: ignore[arg-type]
-            return property(parts[0], parts[1], parts[2])
-        return None
+        stand_in = classes.numpy_class(self.rec, cls)
+        return self.mirrors.copy_of_class(cls) if stand_in is None else stand_in
 
     # --- containers and objects -------------------------------------------------------------------------
 
     def _container(self, value: Any, name: str, getter: Getter) -> Any:
         """A copy with substituted items; a change of the copy is a side effect."""
-        if isinstance(value, set | frozenset):
-            return type(value)(value)
+        kind = type(value)
+        if hasattr(value, "_fields"):
+            kind = self.fixed(kind, kind.__name__)
+        elif kind not in (list, tuple, dict, set, frozenset):
+            raise UnsupportedOperationError(f"the captured {kind.__name__} {name!r} cannot be compiled", user_origin())
         if isinstance(value, dict):
-            made: Any = {k: self.value(v, f"{name}[{k!r}]", item(getter, k)) for k, v in value.items()}
-            if type(value) is not dict:
-                raise UnsupportedOperationError(
-                    f"the captured {type(value).__name__} {name!r} cannot be compiled", user_origin()
-                )
-            before = [*made.items()]
-            self._copies.append((name, lambda: [*made.items()], lambda: before))
+            made: Any = {
+                self.fixed(k, f"a key of {name}"): self.value(v, f"{name}[{k!r}]", item(getter, k))
+                for k, v in value.items()
+            }
+            self.copied(name, lambda: [*made.items()])
             return made
+        if isinstance(value, set | frozenset):
+            return self._set(value, name)
         items = [self.value(v, f"{name}[{k}]", item(getter, k)) for k, v in enumerate(value)]
         if isinstance(value, tuple):
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        if type(value) is not list:
-            raise UnsupportedOperationError(
-                f"the captured {type(value).__name__} {name!r} cannot be compiled", user_origin()
-            )
-        given = list(items)
-        self._copies.append((name, lambda: items, lambda: given))
+            return kind(*items) if hasattr(value, "_fields") else tuple(items)
+        self.copied(name, lambda: items)
         return items
 
-    def _instance(self, value: Any, name: str) -> Any:
-        """A copy of a user's object whose attributes are read, and watched, one by one."""
-        cls = type(value)
-        own = getattr(value, "__dict__", None)
-        if own is None or type(cls) is not type or hasattr(cls, "__getattr__") or host.draws_numbers(value):
-            raise UnsupportedOperationError(
-                f"{name!r} of type {cls.__module__}.{cls.__name__} cannot be compiled", user_origin(),
-                "pass what is needed of it as arguments",
-            )  # fmt: skip
-        read: dict[str, Any] = {}
-
-        def get(copy: object, attribute: str) -> Any:
-            if attribute not in own:
-                raise AttributeError(f"{cls.__name__!r} object has no attribute {attribute!r}")
-            getter = functools.partial(own.get, attribute, MISSING)
-            if not isinstance(own[attribute], np.ndarray):
-                self.captures.watch(getter, own[attribute])
-            read[attribute] = self.value(own[attribute], f"{name}.{attribute}", getter)
-            made.__dict__[attribute] = read[attribute]
-            return read[attribute]
-
-        rebound = self.value(cls, cls.__name__, always(cls))
-        watched = type(cls.__name__, (rebound,), {"__getattr__": get, "__module__": cls.__module__})
-        self.originals[watched] = cls
-        native: Any = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
-        made: Any = native.__new__(watched)
-        for attribute in own:
-            if hasattr(cls, attribute):
-                get(made, attribute)
-        self._copies.append((name, lambda: [*vars(made).items()], lambda: [*read.items()]))
+    def _set(self, value: Any, name: str) -> Any:
+        items = [self.fixed(v, f"an item of {name}") for v in value]
+        if isinstance(value, frozenset):
+            if all(map(operator.is_, items, value)):
+                return value
+            raise UnsupportedOperationError(f"the items of the captured frozenset {name!r} cannot be compiled")
+        made = OutsideSet(items)
+        self.copied(name, lambda: [made.popped, *sorted(set.__iter__(made), key=id)])
         return made
 
     # --- after the trace ----------------------------------------------------------------------------
@@ -349,11 +300,36 @@ class Rebinder:
                 )  # fmt: skip
 
 
+def _held(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
 def _identical(a: list[Any], b: list[Any]) -> bool:
     def same(x: Any, y: Any) -> bool:
         return x is y or (type(x) is tuple and type(y) is tuple and len(x) == len(y) and all(map(same, x, y)))
 
     return len(a) == len(b) and all(map(same, a, b))
+
+
+class OutsideSet(set):
+    """A copy of a set from outside, which goes through its items in the order of the original."""
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__(items)
+        self._order = items
+        self.popped = False
+
+    def __iter__(self) -> Iterator[Any]:
+        is_as_given = len(self) == len(self._order) and all(v in self for v in self._order)
+        return iter(self._order) if is_as_given else super().__iter__()
+
+    def pop(self) -> Any:
+        """Which item goes depends on more than what the set holds: it counts as changed even if the item comes back."""
+        self.popped = True
+        return super().pop()
 
 
 class GlobalsView(dict):
@@ -397,11 +373,13 @@ class ModuleView:
         rebinder, module = self._rebinder, self._module
         made = substitutes.numpy_object(rebinder.rec, name) if module is np else None
         if made is None:
-            value = getattr(module, name)
-            library = _root(module.__name__) in _LIBRARIES or module is math
+            value = getattr(module, name, MISSING)
+            library = root(module.__name__) in LIBRARIES or module is math
             getter = functools.partial(getattr, module, name, MISSING)
             if not library and not isinstance(value, np.ndarray):
                 rebinder.captures.watch(getter, value)
+            if value is MISSING:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             made = rebinder.value(value, name, getter)
         vars(self)[name] = made
         return made
@@ -410,25 +388,17 @@ class ModuleView:
         raise SideEffectError(f"{self._module.__name__}.{name} is assigned inside a traced function", user_origin())
 
 
-def _is_impure(module: str) -> bool:
-    root = _root(module)
-    return root in sys.stdlib_module_names and root not in _PURE
-
-
-def _root(module: str) -> str:
-    return module.partition(".")[0]
-
-
-def _is_library(file: str) -> bool:
-    """A file of the standard library, NumPy, SciPy or numstax, whose functions run as they are."""
-    if file.startswith(("<frozen", _PACKAGE)):
-        return file != _FORMS
-    if "site-packages" in file or "dist-packages" in file:
-        return any(f"-packages/{name}/" in file for name in (*_LIBRARIES, "numba", "ml_dtypes"))
-    return file.startswith(_STDLIB)
-
-
 _STORES = {dis.opmap[n] for n in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF")}
+
+
+def _check_handlers(code: types.CodeType) -> None:
+    """Refuse code that may catch what only tracing raises, and was not rewritten so that this is noticed."""
+    names = [step.opname for step in dis.get_instructions(code)]
+    catches = ("CHECK_EXC_MATCH", "CHECK_EG_MATCH")
+    if any(name in catches for name in names) or ("PUSH_EXC_INFO", "POP_TOP") in itertools.pairwise(names):
+        raise UnsupportedOperationError(
+            f"{code.co_name} catches exceptions, and cannot be rewritten", None, "leave out try, or what has no source"
+        )
 
 
 def _check_code(code: types.CodeType, outer: frozenset[str] | None = None) -> None:

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import SideEffectError, UnsupportedArgumentError, UnsupportedDtypeError
+from numstax.errors import (
+    SideEffectError,
+    UnsupportedArgumentError,
+    UnsupportedDtypeError,
+    UnsupportedOperationError,
+)
 from numstax.ir.graph import CONTROL, InputSpec, Node, control_args, topological
 from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
@@ -114,7 +119,7 @@ class Recorder:
         found = self.constants.get(id(array))
         if found is None:
             if array.dtype.kind in "OSUVMm" and not dtypes.is_supported(array.dtype):
-                raise UnsupportedDtypeError(
+                raise UnsupportedOperationError(
                     f"an array of dtype {array.dtype} cannot be compiled",
                     user_origin(),
                     "convert it to a numeric dtype",

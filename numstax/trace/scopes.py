@@ -9,7 +9,6 @@ the call that is traced for an example.
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
@@ -24,6 +23,7 @@ from numstax.ir.index import contiguous_strides
 from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.bodies import is_before
+from numstax.trace.contents import contents, position, reachable
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Condition, Shape, Size
 from numstax.trace.unassigned import Unassigned
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 serial = count(1).__next__
+_ADVANCES = "an iterator from outside a loop or branch advances inside", "use an index, or a list"
 CONTROL_NAME = "__control__"
 """The global by which functions that are traced are known."""
 
@@ -56,8 +57,8 @@ class Scope:
         self._undone = False
         rec.scope = self
         found = list(reachable(functions))
-        self._containers = [(c, _contents(c)) for c in _containers(found)]
-        self._iterators = [v for v in found if hasattr(type(v), "__next__")]
+        self._contents = contents(found)
+        self._iterators = [(v, position(v)) for v in found if hasattr(type(v), "__next__")]
 
     def note(self, storage: Storage) -> None:
         """The storage is about to be written."""
@@ -68,11 +69,11 @@ class Scope:
 
     def watch(self, values: Iterable[Any]) -> None:
         """Notice changes of the containers among these values, too."""
-        self._containers += [(c, _contents(c)) for c in _containers(reachable(values))]
+        self._contents += contents(reachable(values))
 
     def changed_container(self) -> Any:
         """A container that the part has changed, or None."""
-        return next((c for c, before in self._containers if not _same(_contents(c), before)), None)
+        return next((c.holder for c in self._contents if not c.is_as_before), None)
 
     @property
     def is_undone(self) -> bool:
@@ -81,7 +82,7 @@ class Scope:
 
     def watches(self, iterator: Any) -> bool:
         """Was the iterator there before?"""
-        return any(iterator is known for known in self._iterators)
+        return any(iterator is known for known, _ in self._iterators)
 
     def found(self) -> tuple[tuple[Node, ...], tuple[Any, ...]]:
         """The results that show sizes, and the statements about sizes, of this part (see Graph)."""
@@ -91,26 +92,22 @@ class Scope:
         self.rec.scope = self.outer
 
     def undo(self) -> None:
-        """Everything as it was before."""
+        """Everything as it was before.  Raises CannotCaptureError where an iterator has advanced, which stays so."""
         for storage, node in self.written.values():
             storage.node = node
-        for container, before in self._containers:
-            _restore(container, before)
+        for content in self._contents:
+            content.restore()
         self._undone = True
         known = self.rec.written_by
         known.update({code: tuple(s for s in found if s.born < self.serial) for code, found in known.items()})
         del self.rec.binders[self.first_binder :]
         del self.rec.shapes.asserts[self.first_assert :]
         self.close()
+        if any(position(iterator) != before for iterator, before in self._iterators):
+            raise refuse(*_ADVANCES)
 
 
-# --- containers ---------------------------------------------------------------------------------------
-
-
-def _containers(values: Iterable[Any]) -> list[Any]:
-    """The lists, dicts, sets and attributes of objects among these values."""
-    found = (v.__dict__ if _has_own_attributes(v) else v for v in values)
-    return [v for v in found if type(v) in (list, dict, set)]
+# --- iterators ---------------------------------------------------------------------------------------
 
 
 def check_iterator(rec: Recorder, iterator: Any) -> None:
@@ -118,63 +115,8 @@ def check_iterator(rec: Recorder, iterator: Any) -> None:
     scope = rec.scope
     while scope is not None:
         if scope.watches(iterator):
-            raise refuse("an iterator from outside a loop or branch advances inside", "use an index, or a list")
+            raise refuse(*_ADVANCES)
         scope = scope.outer
-
-
-def reachable(values: Iterable[Any]) -> Iterator[Any]:
-    """The values, and everything that variables of functions, containers and attributes of objects lead to."""
-    seen: set[int] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        yield value
-        if isinstance(value, types.FunctionType):
-            pending += [c.cell_contents for c in value.__closure__ or () if _is_full(c)]
-        elif type(value) is dict:
-            pending += value.values()
-        elif type(value) in (list, set, tuple):
-            pending += value
-        elif _has_own_attributes(value):
-            pending += value.__dict__.values()
-
-
-def _has_own_attributes(value: Any) -> bool:
-    kind = type(value)
-    return (
-        not kind.__module__.startswith("numstax")  # first: handles answer isinstance slowly
-        and not isinstance(value, type | types.ModuleType | types.FunctionType)
-        and (type(getattr(value, "__dict__", None)) is dict)
-    )
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
-
-
-def _contents(container: Any) -> Any:
-    return dict(container) if isinstance(container, dict) else list(container)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(a[k] is b[k] for k in a)
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-
-
-def _restore(container: Any, before: Any) -> None:
-    if not _same(_contents(container), before):
-        if isinstance(container, list):
-            container[:] = before
-        else:
-            container.clear()
-            container.update(before)
 
 
 # --- values of variables --------------------------------------------------------------------------------

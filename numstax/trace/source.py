@@ -9,6 +9,7 @@ name ``__control__``::
     for_(iterable, body, more, get, set, names)        body(item); more: None, or is another iteration wanted?
     if_exp(condition, then, orelse), and_(*thunks), or_(*thunks), not_(value), compare(operators, *thunks)
     caught()                                           an ``except`` clause begins
+    begins(), raised(), ends()                         at the body of a ``with``: before, on an exception, after it
     truth(value)                                       of what is joined in a condition, whose value does not matter
 
 `names` are the variables that a statement may assign and that are read afterwards or by its next iteration; variables
@@ -229,8 +230,7 @@ class _Function:
         if isinstance(node, ast.For):
             return self._for(node, after)
         if isinstance(node, ast.With):
-            items = [self._expressions(i) for i in node.items]
-            return [ast.copy_location(ast.With(items, self._stoppable(node.body, after, after)), node)]
+            return self._with(node, after)
         if isinstance(node, ast.Try):
             return self._try(node, after)
         if isinstance(node, ast.Match):
@@ -242,6 +242,14 @@ class _Function:
         if isinstance(node, ast.Delete):
             return [self._deleted(target) for target in node.targets]
         return [self._expressions(node)]
+
+    def _with(self, node: ast.With, after: frozenset[str]) -> list[ast.stmt]:
+        """What is around the body may suppress exceptions, but not those of tracing."""
+        items = [self._expressions(i) for i in node.items]
+        noted = _located(ast.ExceptHandler(None, None, [_parse(f"{CONTROL}.raised()", node), ast.Raise()]), node)
+        body = [_parse(f"{CONTROL}.begins()", node), *self._stoppable(node.body, after, after)]
+        made = ast.With(items, [_located(ast.Try(body, [noted], [], []), node)])
+        return [ast.copy_location(made, node), _parse(f"{CONTROL}.ends()", node)]
 
     def _deleted(self, target: ast.expr) -> ast.stmt:
         if isinstance(target, ast.Name):

@@ -20,7 +20,7 @@ from numstax.trace import functions  # noqa: F401  (fills the registry)
 from numstax.trace.arguments import Arguments, Leaf, Tree, builder, flatten, parameter_names
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.bodies import escaped
-from numstax.trace.captures import Getter
+from numstax.trace.captures import Getter, Outside
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.rebind import Rebinder
 from numstax.trace.recorder import Recorder
@@ -40,7 +40,7 @@ class Traced:
     constants : position -> array, the same in every call.
     captured : position -> function that reads a global or closure array again, for each call.
     draws : random numbers are drawn from generators of the caller.
-    holds : says whether everything else that was read from outside still is the same; None: nothing was.
+    outside : what must hold of everything else that was read from outside.
     """
 
     graph: Graph
@@ -49,7 +49,7 @@ class Traced:
     constants: Mapping[int, np.ndarray]
     captured: Mapping[int, Getter]
     draws: bool
-    holds: Callable[[], bool] | None
+    outside: Outside
 
     @property
     def unflatten(self) -> Callable[[Sequence[Any]], Any]:
@@ -68,7 +68,7 @@ def trace(
 ) -> Traced:
     """Trace `function` on these arguments.
 
-    Arrays must be in native byte order and aligned.  Arguments named in `static_argnames` are passed as they are.
+    Arrays must be in native byte order and aligned.  The values of arguments named in `static_argnames` are known.
     Sizes of arrays and integers are numbers, or, where `shapes` says so, symbols.  Before the values of an array are
     looked at, `fill` may put them there.
 
@@ -83,10 +83,10 @@ def trace(
     arguments = Arguments(rebinder)
     static = frozenset(static_argnames)
     names = parameter_names(function, args, kwargs)
-    handles = [a if n in static else arguments.take(a, n) for a, n in zip(args, names, strict=True)]
-    words = {k: v if k in static else arguments.take(v, k) for k, v in kwargs.items()}
-    rebound = rebinder.value(function, getattr(function, "__name__", "function"), lambda: function)
-    result = rebound(*handles, **words)
+    take = dict.fromkeys(static, arguments.fixed)
+    handles = [take.get(n, arguments.take)(a, n) for a, n in zip(args, names, strict=True)]
+    words = {k: take.get(k, arguments.take)(v, k) for k, v in kwargs.items()}
+    result = rebinder.called(function)(*handles, **words)
     if isinstance(result, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
         if isinstance(result, types.CoroutineType):
             result.close()
@@ -96,11 +96,8 @@ def trace(
         )
     rebinder.check_unchanged()
     rec.check_constants()
-    changed = arguments.changed()
-    if changed is not None:
-        raise SideEffectError(f"the argument {changed!r} is changed inside the function", None, "return it instead")
     outputs = Outputs(rec)
-    tree = flatten(result, outputs.leaf, lambda cls: rebinder.originals.get(cls, cls))
+    tree = flatten(result, outputs.leaf, rebinder.originals())
     bases, made = outputs.finish()
     writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
     asserts, binders = tuple(rec.shapes.asserts), tuple(rec.binders)
@@ -112,7 +109,7 @@ def trace(
         )
     graph = resolved(Graph(tuple(rec.inputs), (*bases, *made), writes, asserts, binders=binders), rec.shapes)
     captures = rebinder.captures
-    return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, rec.draws, captures.guard())
+    return Traced(graph, tree, len(bases), rec.constant_inputs, captures.getters, rec.draws, captures.outside())
 
 
 def _is_written(storage: Storage) -> bool:

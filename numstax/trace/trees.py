@@ -6,8 +6,25 @@ Leaves are everything else, in the order they stand in: items of dicts in theirs
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+
+def attributes(value: Any) -> dict[str, Any] | None:
+    """The ``__dict__`` of an object, whatever its class says about that name; None: it has none."""
+    for cls in type(value).__mro__:
+        found = vars(cls).get("__dict__")
+        if isinstance(found, types.GetSetDescriptorType | types.MemberDescriptorType):
+            held = found.__get__(value)
+            return held if type(held) is dict else None
+    return None
+
+
+def members(value: Any) -> tuple[str, ...]:
+    """The names of a dataclass's fields, and of what else is set on the object."""
+    fields = tuple(f.name for f in dataclasses.fields(value))
+    return *fields, *(name for name in attributes(value) or () if name not in fields)
 
 
 def parts(value: Any) -> dict[Any, Any] | None:
@@ -17,7 +34,7 @@ def parts(value: Any) -> dict[Any, Any] | None:
     if isinstance(value, list | tuple):
         return dict(enumerate(value))
     if dataclasses.is_dataclass(value) and not type(value).__module__.startswith(("builtins", "numstax.")):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return {name: getattr(value, name) for name in members(value)}
     return None
 
 

@@ -139,7 +139,7 @@ def test_methods_as_functions() -> None:
 
 def test_guards_see_changes(restored) -> None:
     traced = trace(lambda x: doubled(x) + SETTINGS["a"] + HELPER.gain + PLAIN.rate + TABLE, (X,), {})
-    assert traced.holds is not None
+    assert traced.outside.conditions
     changes = (
         lambda: restored.update(SCALE=3.0),
         lambda: restored.update(doubled=lambda x: x),
@@ -148,24 +148,24 @@ def test_guards_see_changes(restored) -> None:
     )
     saved = dict(restored)
     for change in changes:
-        assert traced.holds()
+        assert traced.outside.holds()
         change()
-        assert not traced.holds()
+        assert not traced.outside.holds()
         restored.update(saved)
     for holder, key, value in ((SETTINGS, "a", 4.0), (vars(HELPER), "gain", 5.0)):
         old = holder[key]
         holder[key] = value
-        assert not traced.holds()
+        assert not traced.outside.holds()
         holder[key] = old
-    assert traced.holds()
+    assert traced.outside.holds()
 
 
 def test_equal_values_keep_the_guard(restored) -> None:
     traced = trace(lambda x: x * SCALE, (X,), {})
     restored["SCALE"] = float("2.0")
-    assert traced.holds()
+    assert traced.outside.holds()
     restored["SCALE"] = 2
-    assert not traced.holds()
+    assert not traced.outside.holds()
 
 
 def test_arrays_are_read_again(restored) -> None:
@@ -311,7 +311,7 @@ def set_class_attribute(x):
 def test_attributes_of_functions_and_classes() -> None:
     traced = check(scaled_by_attribute, X)
     scaled_by_attribute.factor = 4.0
-    assert not traced.holds()
+    assert not traced.outside.holds()
     for program in (counted, set_class_attribute):
         with pytest.raises(SideEffectError, match="outside the function"):
             trace(program, (X,), {})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import ShapeError, UnsupportedDtypeError, UnsupportedOperationError
+from numstax.errors import ShapeError, UnsupportedOperationError
 from numstax.ir import ops
 from numstax.ir.index import ONE, ZERO, contiguous_strides
 from numstax.trace import elementwise
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 def as_dtype(dtype: Any) -> np.dtype:
     found = np.dtype(dtype)
     if not dtypes.is_supported(found):
-        raise UnsupportedDtypeError(f"dtype {found} cannot be compiled", user_origin(), "convert outside the function")
+        raise UnsupportedOperationError(
+            f"dtype {found} cannot be compiled", user_origin(), "convert outside the function"
+        )
     return found
 
 
