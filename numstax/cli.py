@@ -34,7 +34,8 @@ from numstax.runtime.host import Host
 from numstax.runtime.load import ObjectCode
 from numstax.tuning import CpuBench, GpuBench, Tuner
 
-BENCHES = ("fused", "gemm", "gpu", "op", "overhead", "compile_time", "plot")
+BENCHES = ("fused", "op", "overhead", "compile_time", "dynamic", "programs", "gpu", "gemm", "tuned", "plot")
+ON_GPU = ("gpu", "gemm", "tuned")
 _PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-bindings")
 _ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
 
@@ -46,7 +47,10 @@ class UsageError(Exception):
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; `argv` defaults to the process's arguments."""
     parser = _parser()
-    options = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["bench"]:
+        words.insert(1, "--")  # whatever follows is for the benchmark
+    options = parser.parse_args(words)
     try:
         options.run(options)
         sys.stdout.flush()
@@ -84,9 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     cache.set_defaults(run=_cache)
 
     bench = commands.add_parser("bench", help="benchmarks (needs a checkout of the repository)", add_help=False)
-    bench.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: the benchmark 'gpu'")
-    bench.add_argument("name", choices=BENCHES, nargs="?")
-    bench.add_argument("rest", nargs=argparse.REMAINDER, help="options of that benchmark; --help lists them")
+    bench.add_argument("rest", nargs=argparse.REMAINDER)
     bench.set_defaults(run=_bench)
     return parser
 
@@ -154,7 +156,9 @@ def _tune(options: argparse.Namespace) -> None:
 def _draw(draw: Callable[[str], None], path: str) -> None:
     try:
         draw(path)
-    except (ImportError, OSError, ValueError) as error:
+    except ImportError as error:
+        raise UsageError(f"cannot draw {path}: {error}; pictures need matplotlib: pip install matplotlib") from error
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot draw {path}: {error}") from error
     print(path)
 
@@ -216,9 +220,29 @@ def _cache(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
+    parser = argparse.ArgumentParser(
+        prog="numstax bench",
+        description=f"Run one of the benchmarks {', '.join(BENCHES)}.  `numstax bench NAME --help` lists its options.",
+        usage="numstax bench [NAME] [--device {cpu,cuda}] [options of that benchmark]",
+        add_help=False,
+    )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="without NAME: 'fused', on cuda 'gpu'")
+    chosen, rest = parser.parse_known_args([word for word in options.rest if word != "--"])
+    if rest[:1] in (["--help"], ["-h"]):
+        parser.print_help()
+        return
+    name = {"cpu": "fused", "cuda": "gpu"}[chosen.device]
+    if rest and not rest[0].startswith("-"):
+        name = rest.pop(0)
+    if name not in BENCHES:
+        raise UsageError(f"there is no benchmark {name!r}: benchmarks are {', '.join(BENCHES)}")
     checkout = Path(numstax.__file__).parent.parent
     if not (checkout / "bench" / "workloads.py").exists():
         raise UsageError("benchmarks are not installed: run this in a checkout of the repository")
-    name = options.name or {"cpu": "fused", "cuda": "gpu"}[options.device]
-    command = [sys.executable, "-m", f"bench.{name}", *options.rest]
-    raise SystemExit(subprocess.run(command, cwd=checkout, check=False).returncode)
+    if name in ON_GPU:
+        if importlib.util.find_spec("torch") is None:
+            raise UsageError(f"the benchmark {name!r} compares with PyTorch: pip install '.[bench,cuda]'")
+        start()
+    raise SystemExit(
+        subprocess.run([sys.executable, "-m", f"bench.{name}", *rest], cwd=checkout, check=False).returncode
+    )

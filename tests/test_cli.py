@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +109,24 @@ def test_arguments_are_made_as_written() -> None:
     assert (made.dtype, made.shape) == (np.dtype("int32"), (2, 3))
     assert cli.make_argument("float64[]").shape == ()  # type: ignore[attr-defined]
     assert cli.make_argument("(1, 'a')") == (1, "a")
+
+
+def test_bench_passes_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def note(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        started.append(command[2:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", note)
+    for words in (["--plot", "b.png"], ["op", "--help"], []):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(["bench", *words])
+    assert started == [["bench.fused", "--plot", "b.png"], ["bench.op", "--help"], ["bench.fused"]]
+
+
+def test_bench_names_the_benchmarks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "compile_time" in run(capsys, "bench", "--help")
+    assert "there is no benchmark 'nope'" in refused(capsys, "bench", "nope")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "'.[bench,cuda]'" in refused(capsys, "bench", "--device", "cuda")

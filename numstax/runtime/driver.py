@@ -12,7 +12,7 @@ from typing import Any
 
 from numstax.errors import DeviceError, DeviceMemoryError
 
-INSTALL = "pip install 'numstax[cuda]', on a machine with an NVIDIA GPU and its driver"
+INSTALL = "pip install '.[cuda]' in a checkout of numstax, on a machine with an NVIDIA GPU and its driver"
 
 
 @cache
