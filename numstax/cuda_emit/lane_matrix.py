@@ -107,10 +107,13 @@ def tensor_load(lanes: Lanes, to: Array, tensor: Any, *rest: Array) -> None:
 
 
 def tensor_store(lanes: Lanes, tensor: Any, *rest: Array) -> None:
-    """The other way, what is inside of the tensor; the last operand is the address in shared memory."""
+    """The other way, what is inside of the tensor; the last operand is the address in shared memory.  Found on an
+    H200: a copy that begins before the tensor is an illegal instruction."""
     *corner, source = rest
     for at in _places(lanes):
-        offsets, inside = _box(lanes, tensor, [int(c[at]) for c in corner])
+        first = [int(c[at]) for c in corner]
+        lanes.violation("bounds", min(first) < 0, f"a tensor is stored from {first} on")
+        offsets, inside = _box(lanes, tensor, first)
         where, some = _laid_out(lanes, tensor, int(source[at]), len(offsets)), inside.any(-1)
         lanes.tensor_store(at[1], tensor.pointer, offsets[some], inside[some], where[some])
 
@@ -155,13 +158,16 @@ def _places(lanes: Lanes) -> Iterator[tuple[int, int]]:
 
 
 def _box(lanes: Lanes, tensor: Any, corner: list[int]) -> tuple[Array, Array]:
-    """The elements of a box in pieces: their offsets, and which are inside of the tensor."""
+    """The elements of a box in pieces: their offsets, and which are inside of the tensor.  Found on an H200: a box that
+    begins within 16 bytes of a row is an illegal instruction."""
     offsets, inside = np.zeros((), np.int64), np.True_
     for start, size, stride, extent in zip(corner, tensor.sizes, (1, *tensor.strides), tensor.box, strict=True):
         position = start + np.arange(extent)
         offsets = offsets + (position * stride).reshape(-1, *(1 for _ in range(offsets.ndim)))
         inside = inside & ((position >= 0) & (position < size)).reshape(-1, *(1 for _ in range(np.ndim(inside))))
-    row, itemsize = tensor.box[0] * tensor.pointer.dtype.itemsize, tensor.pointer.dtype.itemsize
+    itemsize = tensor.pointer.dtype.itemsize
+    row = tensor.box[0] * itemsize
+    lanes.violation("alignment", corner[0] * itemsize % PIECE != 0, f"a box from element {corner[0]} of a row")
     wrong = row % PIECE != 0 or (tensor.swizzle and row > tensor.swizzle)
     lanes.violation("layout", wrong, f"a box with rows of {row} bytes and a swizzle of {tensor.swizzle}")
     per = PIECE // itemsize

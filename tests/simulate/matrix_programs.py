@@ -256,20 +256,21 @@ def per_copy(a, b):
         mbarrier_expect(bar, {bytes})
         tensor_load_{rank}d(base, a, {corner}, bar)
         mbarrier_wait(bar, 0)
-        tensor_store_{rank}d(b, {corner}, base)
+        tensor_store_{rank}d(b, {other}, base)
         tensor_commit()
         tensor_wait_read_0()
 """
 
 
-def boxes(corner: tuple[int, int], swizzle: int) -> Case:
-    """A box of a tensor goes to shared memory and to another tensor, where it meets them."""
-    (x, y), width, height = corner, (swizzle or 32) // 2, 16
+def boxes(corner: tuple[int, int], other: tuple[int, int], swizzle: int) -> Case:
+    """A box of a tensor goes to shared memory, and on to another corner of another tensor, where it meets them."""
+    (x, y), (u, v), width, height = corner, other, (swizzle or 32) // 2, 16
     a, want = numbers("bf16", 20, 40), np.zeros((20, 40), KINDS["bf16"])
-    part = np.s_[max(y, 0) : max(y + height, 0), max(x, 0) : max(x + width, 0)]
-    want[part] = a[part]
+    for i, j in np.ndindex(height, width):
+        if 0 <= y + i < 20 and 0 <= x + j < 40 and v + i < 20 and u + j < 40:
+            want[v + i, u + j] = a[y + i, x + j]
     maps = [tensor(name, "bf16", (40, 20), (width, height), swizzle) for name in "ab"]
-    text = COPY.format(rank=2, corner=f"{x}, {y}", bytes=2 * width * height)
+    text = COPY.format(rank=2, corner=f"{x}, {y}", other=f"{u}, {v}", bytes=2 * width * height)
     return Case(program(text, 32, 4104, *maps), [a, np.zeros_like(a)], want)
 
 
@@ -278,7 +279,7 @@ def deep_boxes() -> Case:
     a, want = numbers("bf16", 5, 6, 40), np.zeros((5, 6, 40), KINDS["bf16"])
     want[2:, 2::2, :16] = a[2:, 2::2, :16]
     maps = [tensor(name, "bf16", (16, 3, 5), (16, 2, 4), 32, strides=(80, 240)) for name in "ab"]
-    text = COPY.format(rank=3, corner="0, 1, 2", bytes=2 * 16 * 2 * 4)
+    text = COPY.format(rank=3, corner="0, 1, 2", other="0, 1, 2", bytes=2 * 16 * 2 * 4)
     return Case(program(text, 32, 4104, *maps), [a, np.zeros_like(a)], want)
 
 
@@ -350,13 +351,14 @@ def stored_tiles() -> Case:
     return Case(program(STORE, 128, 4096, *params), [a.view("u2"), out], a[:50])
 
 
+CORNERS = ((0, 0), (0, 0)), ((16, 5), (8, 7)), ((-8, -2), (24, 0)), ((104, 3), (0, 2)), ((0, 0), (104, 3))
 CASES: dict[str, Callable[[], Case]] = {
     **{f"warp {kind}": partial(warp_product, kind) for kind in KINDS},
     **{f"group {kind}": partial(group_product, kind, "kk") for kind in KINDS},
     **{f"group {kind} {x}": partial(group_product, kind, x) for kind in ("bf16", "f16") for x in ("mk", "km", "mm")},
     **{f"staged {s}": partial(staged_product, *s) for s in ((64, 32, 96), (33, 17, 40), (5, 32, 8))},
     **{f"specialised {s}": partial(specialised_product, *s) for s in ((64, 64, 64), (70, 136, 200), (1, 8, 8))},
-    **{f"box {c} {s}": partial(boxes, c, s) for c in ((0, 0), (16, 5), (-3, -2), (100, 3)) for s in (0, 32, 64, 128)},
+    **{f"box {c} {s}": partial(boxes, *c, s) for c in CORNERS for s in (0, 32, 64, 128)},
     "box of three dimensions": deep_boxes,
     **{f"pieces {swizzle}": partial(swizzled_tile, swizzle) for swizzle in (32, 64, 128)},
     "stored tiles": stored_tiles,

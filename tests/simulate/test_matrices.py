@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from numstax.runtime.simulate import run
-from tests.simulate.matrix_programs import CASES, numbers, pointers, program, staged_product, tensor, warp_product
+from tests.simulate.matrix_programs import (
+    CASES,
+    boxes,
+    numbers,
+    pointers,
+    program,
+    staged_product,
+    tensor,
+    warp_product,
+)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -109,6 +118,15 @@ def per_copy(a, out):
     assert given[1].tolist() == given[0].view("u4")[np.arange(32) ^ 1].tolist()
     without = text.replace("    warp_barrier()\n", "")
     assert run(program(without, 32, 128, *pointers(a="u1", out="u4")), given, check=False).of("race")
+
+
+@pytest.mark.parametrize(
+    ("corner", "other", "kind"),
+    [((3, 0), (0, 0), "alignment"), ((0, 0), (3, 0), "alignment"), ((0, 0), (0, -2), "bounds")],
+)
+def test_boxes_that_cannot_be_copied(corner, other, kind):
+    case = boxes(corner, other, 32)
+    assert run(case.program, case.values, check=False).of(kind)
 
 
 def test_a_box_that_does_not_fit_its_swizzle():
