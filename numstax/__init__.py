@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numstax.exported import Exported, load
     from numstax.exporting import export
     from numstax.forms import cond, fori_loop, scan, vmap, while_loop
+    from numstax.grouped import grouped_matmul
     from numstax.runtime.arrays import DeviceArray, to_device
     from numstax.trace.declared import Dim
 
@@ -29,6 +30,7 @@ _LATER = {
     "explain": "numstax.explanation",
     "export": "numstax.exporting",
     "fori_loop": "numstax.forms",
+    "grouped_matmul": "numstax.grouped",
     "load": "numstax.exported",
     "scan": "numstax.forms",
     "to_device": "numstax.runtime.arrays",
@@ -52,6 +54,7 @@ __all__ = [
     "export",
     "fori_loop",
     "get_num_threads",
+    "grouped_matmul",
     "jit",
     "load",
     "make_graph",

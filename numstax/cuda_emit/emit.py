@@ -7,11 +7,13 @@ the control flow leaves, whose bodies are emitted alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
-from numstax.cuda_emit.programs import print_program
+from numstax.cuda_emit.programs import print_group, print_program
 from numstax.emit.naming import Names
 from numstax.hardware import Gpu
 from numstax.ir.loops import Control, EmittedControl, EmittedUnit, Kernel, Schedule
+from numstax.schedule.groups import group_of
 
 
 def emit(schedule: Schedule, gpu: Gpu) -> tuple[EmittedUnit, ...]:
@@ -20,10 +22,16 @@ def emit(schedule: Schedule, gpu: Gpu) -> tuple[EmittedUnit, ...]:
 
 
 def _units(schedule: Schedule, gpu: Gpu, used: Names) -> Iterator[EmittedUnit]:
-    for unit in schedule.units:
-        if isinstance(unit, Kernel):
-            yield print_program(unit, gpu, used)
-        elif isinstance(unit, Control):
-            yield EmittedControl(unit, tuple(tuple(_units(body.schedule, gpu, used)) for body in unit.bodies))
-        else:
-            yield unit
+    for _, run in groupby(schedule.units, key=lambda unit: group_of(unit) or id(unit)):
+        units = list(run)
+        together = print_group(units, gpu, used) if len(units) > 1 else None  # type: ignore[arg-type]
+        if together is not None:
+            yield together
+            continue
+        for unit in units:
+            if isinstance(unit, Kernel):
+                yield print_program(unit, gpu, used)
+            elif isinstance(unit, Control):
+                yield EmittedControl(unit, tuple(tuple(_units(body.schedule, gpu, used)) for body in unit.bodies))
+            else:
+                yield unit

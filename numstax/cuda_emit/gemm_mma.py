@@ -52,7 +52,7 @@ class _Mma:
         text, (rows, columns, depth), stages = self.text, self.matrix.block, self.matrix.stages
         product, tiles = self.parts.product, self.tiles
         thread = text.assign("t", "int64(thread_x())")
-        row, column = tiles.locate(text.assign("p", "int64(block_x())"))
+        row, column = tiles.locate(text.assign("p", text.number))
         down = Slice(LEFT, self.parts.left, product.rows, tiles.rows, rows, depth, row)
         along = Slice(RIGHT, self.parts.right, product.columns, tiles.columns, columns, depth, column)
         left = _Factor(self, down, product.effect.value, thread, 0)

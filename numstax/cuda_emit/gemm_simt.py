@@ -11,6 +11,7 @@ from __future__ import annotations
 from numstax import dtypes
 from numstax.cuda_emit.product import LEFT, RIGHT, Fragment, Tiles, begin
 from numstax.cuda_emit.product_loads import Fetch, Slice
+from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
 from numstax.emit.text import Text
 from numstax.emit.values import zero
@@ -31,6 +32,7 @@ class _Simt:
     def __init__(self, kernel: KernelText) -> None:
         self.kernel, self.parts, self.matrix = begin(kernel)
         assert kernel.kernel.tiling is not None
+        assert isinstance(self.kernel.text, DeviceText)
         self.tiles, self.text = Tiles(self.kernel, self.parts, self.matrix), self.kernel.text
         self.threads = kernel.kernel.tiling.threads
         self.dtype = dtypes.accumulator(self.parts.product.effect.dtype)
@@ -41,7 +43,7 @@ class _Simt:
     def run(self) -> tuple[Index, ...]:
         text, (rows, columns, depth) = self.text, self.matrix.block
         thread = text.assign("t", "int64(thread_x())")
-        row, column = self.tiles.locate(text.assign("p", "int64(block_x())"))
+        row, column = self.tiles.locate(text.assign("p", text.number))
         product, tiles = self.parts.product, self.tiles
         down = Slice(LEFT, self.parts.left, product.rows, tiles.rows, rows, depth, row)
         along = Slice(RIGHT, self.parts.right, product.columns, tiles.columns, columns, depth, column)

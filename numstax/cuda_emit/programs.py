@@ -5,7 +5,8 @@ A tiled kernel enters; an `Emitted` leaves.  Expressions of a Program are over i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
@@ -13,6 +14,7 @@ from numstax.cuda_emit.divisible import divisible, narrowed
 from numstax.cuda_emit.gemm_mma import print_mma
 from numstax.cuda_emit.gemm_simt import print_simt
 from numstax.cuda_emit.gemm_wgmma import print_wgmma
+from numstax.cuda_emit.grouped import alike, print_grouped
 from numstax.cuda_emit.pointwise import print_points
 from numstax.cuda_emit.row import print_rows
 from numstax.cuda_emit.text import DeviceText
@@ -41,8 +43,26 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
     for line in heading(kernel):
         text.line(line)
     assert kernel.tiling is not None
-    threads, blocks = _print(text, kernel, gpu)
-    name = joined_name([kernel.name])
+    return _finished(kernel.name, text, kernel.tiling, _print(text, kernel, gpu), gpu, used)
+
+
+def print_group(kernels: Sequence[Kernel], gpu: Gpu, used: Names) -> Emitted | None:
+    """One program for products of a group, where they are alike; they are units that stand side by side."""
+    made = alike(kernels)
+    if made is None or kernels[0].tiling is None:
+        return None
+    text = DeviceText(frozenset().union(*(kernel.writes() for kernel in kernels)))
+    grid = print_grouped(text, kernels, made, _form(kernels[0].tiling))
+    name = f"{kernels[0].name}_grouped"
+    emitted = _finished(name, text, kernels[0].tiling, (kernels[0].tiling.threads, grid), gpu, used)
+    return replace(emitted, units=len(kernels))
+
+
+def _finished(
+    base: str, text: DeviceText, tiling: Tiling, launch: tuple[int, tuple[str, ...]], gpu: Gpu, used: Names
+) -> Emitted:
+    """The program of a text; threads of a block, and the grid."""
+    (threads, blocks), name = launch, joined_name([base])
     # sizes named only by the launch formula are parameters too
     shared = text.formula(text.shared)
     params = tuple(text.params.values())
@@ -58,8 +78,8 @@ def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
         block=threads,
         grid=blocks,
         shared=shared,
-        resident=kernel.tiling.blocks,
-        cluster=max(kernel.tiling.team // kernel.tiling.threads, 1),
+        resident=tiling.blocks,
+        cluster=max(tiling.team // tiling.threads, 1),
     )
     args = tuple(text.args[p.name] for p in params if p.name in text.args)
     return Emitted(numbered(program, used), args, 1, tuple(text.checks))

@@ -27,6 +27,8 @@ class DeviceText(Text):
         super().__init__(written)
         self.shared = ZERO
         self.for_host = False
+        self.number = "int64(block_x())"
+        """Of a block, among those that do the same."""
 
     def array(self, prefix: str, dtype: np.dtype, count: IndexLike) -> str:
         """A pointer to `count` elements of the block's shared memory, as `dtype` stores them."""

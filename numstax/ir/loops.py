@@ -145,7 +145,8 @@ class Contract:
 
     Sums of floats of at most 32 bits are taken in float32, of integers modulo their size; the result is of `dtype`.
     `precision` says how float32 factors may be rounded before they are multiplied: 'highest' not at all, 'high' to
-    what three products of TF32 give, 'medium' to TF32.
+    what three products of TF32 give, 'medium' to TF32.  Products of one `group`, if it has a name, are to be computed
+    in one launch.
     """
 
     value: int
@@ -154,6 +155,7 @@ class Contract:
     offset: Index
     dtype: np.dtype
     precision: str = "highest"
+    group: str = ""
 
 
 Effect = Store | Reduce | Scan | Accumulate | Contract

@@ -235,7 +235,8 @@ def _effect_text(effect: Effect) -> str:
         return f"store {target} = v{effect.value}" + (f" if v{effect.mask}" if effect.mask is not None else "")
     if isinstance(effect, Contract):
         head = f"contract {effect.precision} {dtypes.name(effect.dtype)} {target}"
-        return f"{head} = v{effect.value} times v{effect.other}"
+        group = f" in {effect.group}" if effect.group else ""
+        return f"{head} = v{effect.value} times v{effect.other}{group}"
     head = f"{type(effect).__name__.lower()} {effect.op} {dtypes.name(effect.dtype)}"
     line = f"{head} {target} = v{effect.value}"
     if isinstance(effect, Reduce):

@@ -159,7 +159,8 @@ class _Grid:
     def run_together(self, threads: int) -> None:
         """So many threads step together."""
         cluster = self._program.cluster
-        step = cluster * (1 if self._code.waits else max(1, threads // (self._order.threads * cluster)))
+        alone = self._code.waits or self._code.chooses
+        step = cluster * (1 if alone else max(1, threads // (self._order.threads * cluster)))
         for first in range(0, self._blocks, step):
             blocks = min(step, self._blocks - first)
             warps = np.arange(first * self._warps, (first + blocks) * self._warps)

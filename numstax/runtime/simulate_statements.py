@@ -35,6 +35,7 @@ class Code:
 
     params : the names of its parameters; written : of those, what it may write through.  variables : how many a frame
     has.  waits : a loop may wait for what other threads do; apart : warps run by themselves.
+    chooses : blocks may work on different arrays by one name.
     """
 
     def __init__(self, program: Program) -> None:
@@ -55,6 +56,9 @@ class Code:
         calls = {row.name for row in program.intrinsics if isinstance(row, Instruction) and row.effect}
         self.apart = any(isinstance(row, Instruction) and row.waits for row in program.intrinsics)
         self.waits = any(_accesses(node, calls) for node in ast.walk(tree) if isinstance(node, ast.While))
+        arrays = {p.name for p in program.params if p.is_array}
+        taken = (node.value for node in ast.walk(tree) if isinstance(node, ast.Assign))
+        self.chooses = any(isinstance(value, ast.Name) and value.id in arrays for value in taken)
 
     def run(self, frame: Frame, arguments: Sequence[Any]) -> None:
         for slot, value in enumerate(arguments):

@@ -16,6 +16,7 @@ from numstax.schedule.align import Joined, join
 from numstax.schedule.cost import SMALL_WORK, points, serial, shared_elements, too_large, work
 from numstax.schedule.dependences import Group, Order
 from numstax.schedule.dimensions import merge
+from numstax.schedule.groups import gather, group_of
 from numstax.schedule.inplace import write_in_place
 from numstax.schedule.jam import jam
 from numstax.schedule.kernels import can_fail, contracts, make_kernel
@@ -43,6 +44,7 @@ def fuse(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule:
         if isinstance(unit, Kernel):
             unit = make_kernel(*merge(unit.outer, unit.loops, fuser.fresh), buffers)
         fused.append(unit)
+    fused = gather(fused)
     used = {name for unit in fused for name in unit.reads() | unit.writes()}
     kept = tuple(b for name, b in buffers.items() if b.kind not in ("temp", "local") or name in used)
     refusals = (*schedule.refusals, *fuser.refusals.values())
@@ -97,6 +99,8 @@ class _Fuser:
             return "an argument is written only when nothing can fail any more"
         if contracts(b):
             return "a product of matrices begins a kernel"
+        if contracts(a) and group_of(a):
+            return "products of a group are computed in one launch"
         joined = join(a, b, self.fresh)
         if joined is None:
             return "different iteration spaces"

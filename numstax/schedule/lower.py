@@ -169,7 +169,9 @@ class _Lowering:
         values, recorder = self.sites.values()
         left = values.value(a, (*index[:-1], as_index(along)))
         right = values.value(b, (*index[:-2], as_index(along), index[-1]))
-        effect = Contract(left, right, place.buffer, place.at(index), root.dtype, root.attr("precision"))
+        effect = Contract(
+            left, right, place.buffer, place.at(index), root.dtype, root.attr("precision"), root.attr("group")
+        )
         return self.sites.kernel(tuple(variables.values()), (along,), recorder, effect)
 
     def _library_product(self, root: Node) -> None:

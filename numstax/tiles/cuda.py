@@ -25,7 +25,7 @@ from numstax.tiles.cuda_columns import tile_columns
 from numstax.tiles.cuda_copies import with_copies
 from numstax.tiles.cuda_locals import in_memory
 from numstax.tiles.cuda_points import tile_points
-from numstax.tiles.cuda_products import tile_product
+from numstax.tiles.cuda_products import group_tilings, tile_product
 from numstax.tiles.cuda_rows import in_order, tile_rows
 from numstax.tiles.cuda_scatters import pieces
 from numstax.tiles.cuda_splits import split_product
@@ -37,12 +37,15 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
     units: list[Unit] = []
     slow: list[Refusal] = []
     fresh = {b.name: b for b in schedule.buffers}
+    groups = group_tilings([unit for unit in schedule.units if isinstance(unit, Kernel)], gpu)
     for unit in schedule.units:
         if not isinstance(unit, Kernel):
             units.append(unit)
             continue
-        if product_of(unit) is not None:
-            made = _product(unit, gpu)
+        found = product_of(unit)
+        if found is not None:
+            grouped = groups.get(found.effect.group)
+            made = (unit.with_tiling(grouped),) if grouped is not None else _product(unit, gpu)
             units += made
             fresh |= {b.name: b for kernel in made for b in kernel.buffers if b.kind != "local"}
             continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from numstax import dtypes
 from numstax.atoms import FORMATS
 from numstax.hardware import Gpu
-from numstax.ir.contraction import Matrix, Product, operand_of
+from numstax.ir.contraction import Matrix, Product, operand_of, product_of
 from numstax.ir.index import ZERO, hint, less, product
 from numstax.ir.loops import Kernel, MatrixTiling, Tiling
 from numstax.tiles.feasibility import Infeasible
@@ -36,6 +36,24 @@ def product_tilings(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[Tiling, .
     """All tilings that the best template serves; the formulas' choice is the first, then by predicted cost."""
     matrices = _wgmma(kernel, found, gpu) or _mma(kernel, found, gpu) or (_fma(found, gpu),)
     return tuple(map(_tiling, matrices))
+
+
+def group_tilings(kernels: Sequence[Kernel], gpu: Gpu) -> dict[str, Tiling]:
+    """One tiling for the products of each group, which one program is to compute: that of the product whose threads
+    have least room."""
+    found: dict[str, list[Tiling]] = {}
+    for kernel in kernels:
+        product = product_of(kernel)
+        if product is not None and product.effect.group:
+            served = _mma(kernel, product, gpu) or (_fma(product, gpu),)
+            found.setdefault(product.effect.group, []).append(_tiling(replace(served[0], split=1)))
+    return {group: min(tilings, key=_accumulators) for group, tilings in found.items()}
+
+
+def _accumulators(tiling: Tiling) -> int:
+    """Of a thread."""
+    assert tiling.matrix is not None
+    return tiling.matrix.block[0] * tiling.matrix.block[1] // tiling.threads
 
 
 def _tiling(matrix: MatrixTiling) -> Tiling:

@@ -43,6 +43,9 @@ class Nodes:
         self.effort = 0
         """What it costs to compile the nodes, about, in additions."""
         self._numbers: dict[Node, int] = {}
+        self._groups = 0
+        self.group = ""
+        """That of products which are being traced, where they have one."""
 
     def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, /, **attrs: Hashable) -> Node:
         origin = user_origin()
@@ -181,8 +184,14 @@ class Nodes:
         """`base` with `value`, laid out as a gather's result, put ('set') or combined into the indexed elements."""
         return self.make("scatter", (base, value, *indices), base.shape, base.dtype, axes=axes, op=op)
 
+    def next_group(self) -> str:
+        """A name for a group of products."""
+        self._groups += 1
+        return f"group{self._groups - 1}"
+
     def matmul(self, a: Node, b: Node, dtype: np.dtype) -> Node:
-        return self.make("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), dtype, precision=precision.current())
+        shape, attrs = (*a.shape[:-1], b.shape[-1]), {"precision": precision.current(), "group": self.group}
+        return self.make("matmul", (a, b), shape, dtype, **attrs)
 
     def slice(self, x: Node, region: Region) -> Node:
         """``x[starts + k*steps]`` for k below the sizes."""

@@ -108,7 +108,7 @@ class Graphs:
         return self.node("gather", (x, *indices), indices[0].shape + rest, x.dtype, axes=axes)
 
     def matmul(self, a: Node, b: Node) -> Node:
-        return self.node("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), a.dtype, precision="highest")
+        return self.node("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), a.dtype, precision="highest", group="")
 
     def extern(self, function: Any, args: Sequence[Node], shape: Sequence[Any], dtype: Any, **kwargs: Any) -> Node:
         results = ((tuple(map(as_index, shape)), np.dtype(dtype)),)
