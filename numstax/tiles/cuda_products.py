@@ -20,6 +20,10 @@ ROWS = 64
 _FLOATS = ("bf16", "f16", "tf32", "f8e4m3", "f8e5m2")
 TEMPLATES = {"wgmma": _FLOATS, "mma": (*_FLOATS, "i8", "u8")}
 """What the templates of a family multiply."""
+SQUARE, ENOUGH, SHORT = 128, 1.9, 64
+"""Edge of the tiles of warpgroups that take turns, tiles for each multiprocessor, and steps of k at most."""
+MOST_TOGETHER = 8
+"""Rows of tiles numbered together: with more, an H200 was slower."""
 LONG_PART = 256
 """Terms of a sum that are worth computing apart from others."""
 COPYING, FETCHING = 64, 32
@@ -88,7 +92,21 @@ def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]
         return ()  # factors are taken apart in registers
     if not all(isinstance(side, Matrix) for side in sides) or (FORMATS.get(kind) != 2 and inner != set(found.along)):
         return ()
-    return _served(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS)
+    return _taking_turns(found, gpu, _served(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS))
+
+
+def _taking_turns(found: Product, gpu: Gpu, served: tuple[MatrixTiling, ...]) -> tuple[MatrixTiling, ...]:
+    """With square tiles for each of two warpgroups in front, where there are enough of them and sums are short: the
+    epilogue of one then hides behind the products of the other."""
+    square = next((t for t in served if t.block[:2] == (SQUARE, SQUARE)), None)
+    rows, columns, _, batch = _extents(found)
+    tiles = batch * -(-rows // SQUARE) * -(-columns // SQUARE)
+    if square is None or square.split > 1 or tiles < ENOUGH * gpu.sms:
+        return served
+    steps = -(-_extents(found)[2] // square.block[2])
+    if steps > SHORT:
+        return served
+    return (replace(square, warp=(SQUARE, SQUARE), turns=True, cost=served[0].cost), *served)
 
 
 def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
@@ -125,7 +143,7 @@ def _is_whole(tile: GemmTile) -> bool:
 
 def _matrix(tile: GemmTile, kind: str, gpu: Gpu) -> MatrixTiling:
     resident = gpu.sms if tile.persistent else 0
-    shape = (tile.block, tile.warp[:2], tile.stages, tile.group, resident, tile.producers)
+    shape = (tile.block, tile.warp[:2], tile.stages, min(tile.group, MOST_TOGETHER), resident, tile.producers)
     return MatrixTiling(tile.atom.family, kind, *shape, split=tile.split, cost=tile.cost)
 
 
@@ -133,10 +151,15 @@ def _fma(found: Product, gpu: Gpu) -> MatrixTiling:
     """Products one element at a time: exact for every dtype."""
     rows, columns, depth, batch = _extents(found)
     wide = dtypes.accumulator(found.effect.dtype).itemsize == 8
-    edge = 64 if wide else 128
-    while edge > 64 and batch * -(-rows // edge) * -(-columns // edge) < gpu.sms:
-        edge //= 2
-    tiles = batch * -(-rows // edge) * -(-columns // edge)
-    split = max(1, min(gpu.sms // tiles, depth // LONG_PART))
-    warp = (32, 32) if edge == 64 else (32, 64)
-    return MatrixTiling("fma", dtypes.name(found.effect.dtype), (edge, edge, 8), warp, 2, split=split)
+
+    def tiles(block: tuple[int, int]) -> int:
+        return batch * -(-rows // block[0]) * -(-columns // block[1])
+
+    shapes = _FMA[2:] if wide else _FMA
+    block, warp = next((s for s in shapes if tiles(s[0]) >= gpu.sms), shapes[-1])
+    split = max(1, min(gpu.sms // tiles(block), depth // LONG_PART))
+    return MatrixTiling("fma", dtypes.name(found.effect.dtype), (*block, 8), warp, 2, split=split)
+
+
+_FMA = (((256, 128), (64, 64)), ((128, 128), (32, 64)), ((64, 64), (32, 32)))
+"""Tiles of blocks and of warps, in ordinary arithmetic, those with most reuse first."""
