@@ -37,6 +37,7 @@ class Order:
         self.released, self.acquired = np.full(blocks, -1, np.int32), np.full(blocks, -1, np.int32)
         self.met = np.zeros(blocks, bool)
         """Did the block access memory atomically?"""
+        self._fenced = False
         self.begin(0, 0)
 
     def begin(self, first: int, blocks: int) -> None:
@@ -57,12 +58,14 @@ class Order:
 
     def column(self, actor: Array | int) -> Array | int:
         """Where what is known of a thread or another actor stands."""
+        if self.known.shape[2] == self.warps:
+            return actor // LANES % self.warps
         return np.where(actor >= 0, actor // LANES % self.warps, self.warps + NOBODY - 1 - actor)
 
     # --- what orders
 
     def fence(self, blocks: Array) -> None:
-        now = self.tick()
+        now, self._fenced = self.tick(), True
         self.released[blocks] = now
         self.acquired[blocks[self.met[blocks]]] = now
 
@@ -98,13 +101,14 @@ class Order:
 
     def precedes(self, time: Array, other: Array, level: Array | int, thread: Array, view: int = THREADS) -> Array:
         """Was what `other`, or several like it, did at that time before what `thread` does now?"""
-        row, block = thread // LANES - self.first, thread // self.threads
-        known = self.known[view, row, self.column(other)]
+        warp = thread // LANES
+        known = self.known[view, warp - self.first, self.column(other)]
         if not np.isscalar(level):
-            known = np.where(level == BLOCK, self._of_team[row], known)
-        other_block = np.maximum(other, 0) // self.threads
-        in_team = (other < 0) | (other // LANES // self.warps == thread // LANES // self.warps)
-        in_grid = (time < self.acquired[block]) & ((time <= self.released[other_block]) | (level == GRID))
+            known = np.where(level == BLOCK, self._of_team[warp - self.first], known)
+        in_team = (other < 0) | (other // LANES // self.warps == warp // self.warps)
         before = in_team & (time < known) & (level <= BLOCK)
-        before |= ((other_block != block) & (other >= 0) | (level == GRID)) & in_grid
+        if self._fenced:
+            block, other_block = thread // self.threads, np.maximum(other, 0) // self.threads
+            in_grid = (time < self.acquired[block]) & ((time <= self.released[other_block]) | (level == GRID))
+            before |= ((other_block != block) & (other >= 0) | (level == GRID)) & in_grid
         return before if view == PROXY else before | (other == thread) & (level == ONE)
