@@ -17,6 +17,8 @@ from tests.simulate.running import launches
 
 SMALL = {
     "wgmma": MatrixTiling("wgmma", "bf16", (64, 32, 64), (64, 32), 2, 2, 2, 4),
+    "wgmma of two groups": MatrixTiling("wgmma", "bf16", (128, 32, 64), (64, 32), 2, 2, 2, 4),
+    "wgmma in turns": MatrixTiling("wgmma", "bf16", (64, 32, 64), (64, 32), 2, 2, 1, 4, turns=True),
     "mma": MatrixTiling("mma", "bf16", (32, 32, 64), (16, 16), 2),
 }
 """Tiles so small that every buffer is used again."""
@@ -28,7 +30,7 @@ def product(family: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Program, list
     """A product of 4 tiles and 5 steps, its program and arguments, the last of which is the result."""
     monkeypatch.setattr(cuda_products, "_wgmma", lambda *_: (SMALL[family],))
     rng = np.random.default_rng(0)
-    rows, columns = (128, 64) if family == "wgmma" else (64, 64)
+    rows, columns = (2 * size for size in SMALL[family].block[:2])
     a, b = (rng.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in ((rows, 320), (320, columns)))
     item, values = next(iter(launches(lambda a, b: np.maximum(a @ b, -8), [a, b])))
     return item.program, values, np.maximum(a.astype("f4") @ b.astype("f4"), -8).astype(a.dtype)
