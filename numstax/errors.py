@@ -7,6 +7,12 @@ working.
 
 from __future__ import annotations
 
+import re
+from typing import Self
+
+import numpy as np
+from numpy._core._exceptions import UFuncTypeError  # NumPy has no public name for it
+
 from numstax.records import record
 
 
@@ -20,6 +26,12 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @classmethod
+    def parse(cls, text: str) -> Origin | None:
+        """The line that has this text, ``file:line, in function``; None for other text."""
+        found = re.fullmatch(r"(.*):(\d+)(?:, in (.*))?", text)
+        return None if found is None else cls(found[1], int(found[2]), found[3] or "")
 
 
 class NumstaxError(Exception):
@@ -39,7 +51,15 @@ class NumstaxError(Exception):
             parts.append(f"  at {origin}" + (f", in {origin.function}" if origin.function else ""))
         if remedy:
             parts.append(f"  remedy: {remedy}")
-        super().__init__("\n".join(parts))
+        self._text = "\n".join(parts)
+        super().__init__(self._text)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def worded(self, what: str) -> Self:
+        """The same mistake in other words."""
+        return type(self)(what, self.origin, self.remedy)
 
 
 class UnsupportedDtypeError(NumstaxError, TypeError):
@@ -78,7 +98,7 @@ class ArtifactError(NumstaxError, ValueError):
     """A saved function cannot be written, or not be read: damaged, incomplete, or of another version."""
 
 
-class AxisError(NumstaxError, ValueError, IndexError):
+class AxisError(NumstaxError, np.exceptions.AxisError):
     """An axis is out of range for the array."""
 
 
@@ -90,7 +110,7 @@ class ReadOnlyError(NumstaxError, ValueError):
     """An assignment to an array that is not writeable."""
 
 
-class CastError(NumstaxError, TypeError):
+class CastError(NumstaxError, UFuncTypeError):
     """An implicit cast that NumPy's casting rule forbids (for example float into int in place)."""
 
 

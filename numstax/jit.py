@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from numstax import backends, pipeline, places
+from numstax import backends, floating_errors, pipeline, places
 from numstax.errors import (
     MISTAKES,
     REFUSALS,
@@ -31,6 +31,7 @@ from numstax.errors import (
     PythonNumberError,
     SpecialisationLimitError,
     TraceError,
+    UnsupportedOperationError,
     VerifyError,
 )
 from numstax.guards import MISS, Guard, device_arrays, key_of, searcher
@@ -100,6 +101,8 @@ class Jitted:
         return frozenset((*self._static_names, *map(parameters.index, self._static_names)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if floating_errors.are_reported() and not any(True for _ in device_arrays((args, kwargs))):
+            return self._run_reporting(args, kwargs)
         try:
             result = self._last(args, kwargs)
             return self._dispatch(args, kwargs) if result is MISS else result
@@ -207,18 +210,26 @@ class Jitted:
         mistake, remedy = error.mistake, REQUIREMENTS[error.requirement].remedy if error.requirement else ""
         if remedy and self._is_strict():
             raise PythonNumberError(str(error), None, remedy) from None
-        named = isinstance(mistake, NumstaxError)
-        if mistake is not None and ((named and self._is_strict()) or any(True for _ in device_arrays((args, kwargs)))):
+        strict = isinstance(mistake, NumstaxError) and self._is_strict()
+        if mistake is not None and (strict or any(True for _ in device_arrays((args, kwargs)))):
             raise mistake from None
         try:
             result = self._plain(args, kwargs, str(error))
         except Exception as found:
-            if named and any(issubclass(type(mistake), kind) for kind in type(found).__mro__ if kind not in _GENERAL):
-                assert mistake is not None
-                raise mistake from found
+            kinds = [kind for kind in type(found).__mro__ if kind not in _GENERAL]
+            if isinstance(mistake, NumstaxError) and any(issubclass(type(mistake), kind) for kind in kinds):
+                raise mistake.worded(str(found)) from found
             raise
         if error.requirement or mistake is not None:
             self._warn(str(error), 4)
+        return result
+
+    def _run_reporting(self, args: tuple, kwargs: dict) -> Any:
+        """Run a call with NumPy, which is to report floating-point errors."""
+        if self._is_strict():
+            raise UnsupportedOperationError(floating_errors.MESSAGE, None, "make the call outside of np.errstate")
+        result = self.__wrapped__(*args, **kwargs)
+        self._warn(floating_errors.MESSAGE, 4)
         return result
 
     def _warn(self, reason: str, depth: int) -> None:
@@ -260,7 +271,7 @@ class Jitted:
         run = f"unflatten(call({arguments}))"
         if overlap:
             run = f"plain(args, kwargs) if {overlap} else {run}"
-        call = undoing(compiled.call) if traced.draws or can_fail(graph.nodes()) else compiled.call
+        call = backends.undoing(compiled.call) if traced.draws or can_fail(graph.nodes()) else compiled.call
         enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self._plain)
         artifact = Artifact(
             guard, enter, compiled.region, arguments, compiled.source, "", compiled.observed, compiled.note

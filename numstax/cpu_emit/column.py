@@ -13,7 +13,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.cpu_emit.reduce import position
-from numstax.emit.combine import add_compensated, combine, result, start, takes
+from numstax.emit.combine import add_compensated, combine, nothing, result, start, takes
 from numstax.emit.nest import BodyText, KernelText
 from numstax.emit.values import cast, literal, loaded, stored
 from numstax.errors import CompileError
@@ -109,7 +109,7 @@ class ScanColumn(Column):
     """A scan: the accumulator after each row is the result."""
 
     def begin(self) -> None:
-        self._fill(self.acc, stored(start(self.effect.op, self.dtype), self.compute))
+        self._fill(self.acc, stored(nothing(self.effect.op, self.dtype), self.compute))
 
     def update(self, body: BodyText) -> None:
         value = self._value(body)

@@ -55,7 +55,9 @@ class Reduction:
         """After a block; `block` names the variables of the axes around its elements."""
 
     def finish(self) -> None:
-        self._store(self.acc)
+        # a sum that may be regrouped may have any sign of zero; NumPy starts from 0.0
+        positive = self.effect.op == "add" and dtypes.kind(self.dtype) == "f"
+        self._store(f"({self.acc} + {start('add', self.dtype)})" if positive else self.acc)
 
     def _within(self, body: BodyText) -> Reduce:
         """The effect as it is in a body, which may be that of a piece of the loop."""

@@ -16,7 +16,7 @@ from numstax.cpu_emit import ahead
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.short import LONGEST, short_sizes, with_short_rows
 from numstax.cpu_emit.space import points, task_count
-from numstax.emit.combine import combine, start
+from numstax.emit.combine import combine, nothing
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
@@ -190,7 +190,7 @@ class _RowLoop:
                 body.enter(depth)
             if depth == self._carry_depth():
                 for scan, carry in copy.carries:
-                    self.text.line(f"{carry} = {start(scan.op, scan.dtype)}")
+                    self.text.line(f"{carry} = {nothing(scan.op, scan.dtype)}")
         if depth == len(self.axes):
             self._print_effects(0)
         elif depth == len(self.axes) - 1:

@@ -14,9 +14,9 @@ from numstax import dtypes
 from numstax.cuda_emit.accesses import Chunk
 from numstax.cuda_emit.passes import Pass
 from numstax.cuda_emit.team import WARP, Team, exchange
-from numstax.emit.combine import combine, result, start
+from numstax.emit.combine import combine, nothing, result
 from numstax.emit.nest import BodyText, KernelText
-from numstax.emit.values import cast, literal, loaded, stored
+from numstax.emit.values import cast, loaded, stored
 from numstax.ir.index import Atom
 from numstax.ir.loops import Loop, Scan
 from numstax.tiles.cuda_points import is_wide
@@ -29,7 +29,7 @@ class Carry:
         self.kernel, self.text, self.loop, self.effect, self.register = kernel, kernel.text, loop, effect, register
 
     def begin(self) -> None:
-        self.text.line(f"{self.register} = {start(self.effect.op, self.effect.dtype)}")
+        self.text.line(f"{self.register} = {nothing(self.effect.op, self.effect.dtype)}")
 
     def begin_group(self, masked: bool) -> None:
         """Before a group of chunks."""
@@ -59,9 +59,7 @@ class TeamScan:
         self.before = self.text.assign("b", f"registers_{kind}({chunks})")
         self.running, self.own = self.text.fresh("c"), self.text.fresh("a")
         self.slots = self.text.array("s", self.compute, team.warps) if team.warps > 1 else ""
-        # 0.0 + -0.0 is 0.0
-        zero = effect.op == "add" and dtypes.kind(self.compute) == "f"
-        self.nothing = literal(-0.0, self.compute) if zero else start(effect.op, self.compute)
+        self.nothing = nothing(effect.op, self.compute)
 
     def _op(self, a: str, b: str) -> str:
         return combine(self.effect.op, self.compute, a, b)

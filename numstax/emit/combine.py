@@ -37,8 +37,15 @@ def accumulate(op: str, dtype: np.dtype, a: str, b: str) -> str:
 
 
 def start(op: str, dtype: np.dtype) -> str:
-    """The value that changes nothing."""
+    """The value that reductions start from."""
     return literal(identity(op, dtype), dtype)
+
+
+def nothing(op: str, dtype: np.dtype) -> str:
+    """The value that scans start from.  It changes nothing, where the 0 of sums makes 0.0 of -0.0."""
+    if op == "add" and dtypes.kind(dtype) in "fc":
+        return literal(-identity(op, dtype), dtype)
+    return start(op, dtype)
 
 
 def result(text: str, dtype: np.dtype) -> str:

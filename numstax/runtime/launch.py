@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from numstax.errors import OutOfBoundsError, SizeError
+from numstax.errors import Origin, OutOfBoundsError, SizeError
 from numstax.program import Checked, Plan
 from numstax.records import record
 from numstax.requirements import CannotRunError
@@ -109,8 +109,7 @@ def check_status(status: np.ndarray, checks: Sequence[Checked]) -> None:
         what, line = checks[number]
         if what != "index":
             raise CannotRunError.unmet(what, line)
-        where = f"\n  at {line}" if line else ""
-        raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}{where}")
+        raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}", Origin.parse(line))
 
 
 def size_error(message: str, *values: object) -> SizeError:

@@ -138,6 +138,8 @@ class _Lowering:
                 value = recorder.const(0, root.dtype)
             elif x.dtype != root.dtype:
                 value = recorder.op("cast", (value,), root.dtype, root.origin)
+            if op == "add" and dtypes.kind(root.dtype) in "fc":  # the sum of -0.0 is 0.0
+                value = recorder.op("add", (value, recorder.const(0, root.dtype)), root.dtype, root.origin)
             effect = Store(place.buffer, offset, value)
         return [self.sites.kernel(outer, inner, recorder, effect)]
 

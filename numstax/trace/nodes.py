@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numstax import dtypes, precision
+from numstax import dtypes, floating_errors, precision
 from numstax.errors import UnsupportedOperationError
 from numstax.ir.graph import CONTROL, Builder, Literal, Node, control_bodies, topological
 from numstax.ir.index import ONE, ZERO, Index
@@ -49,6 +49,8 @@ class Nodes:
 
     def make(self, op: str, args: Sequence[Node], shape: Shape, dtype: np.dtype, /, **attrs: Hashable) -> Node:
         origin = user_origin()
+        if floating_errors.are_reported():
+            raise UnsupportedOperationError(floating_errors.MESSAGE, origin, "leave it to the caller")
         self._made += 1
         if self._made > LIMIT:
             raise UnsupportedOperationError(

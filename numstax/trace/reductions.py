@@ -55,6 +55,8 @@ def reduction(
         return _complex_order(rec, op, x, axis, keepdims, initial, where)
     work = dtypes.BOOL if op in _LOGICAL else dtypes.compute(result)
     axes = normalize_axes(axis, x.ndim)
+    if op == "add" and initial is None and not axes and dtypes.kind(work) in "fc":
+        initial = 0  # makes 0.0 of -0.0, as sums over axes do
     ordered = op not in ("add", "multiply", *_LOGICAL) and not op.startswith("bitwise")
     node = rec.nodes.cast(x.node, work)
     start = None if initial is None else stored(rec, initial, result).astype(work)

@@ -3,9 +3,19 @@ it and goes on."""
 
 import numpy as np
 import pytest
+from numpy._core._exceptions import UFuncTypeError
 
 import numstax
-from numstax.errors import DataDependentError, NumstaxWarning, OutOfBoundsError, ShapeError, TraceError
+from numstax.errors import (
+    AxisError,
+    CastError,
+    DataDependentError,
+    NumstaxWarning,
+    OutOfBoundsError,
+    ShapeError,
+    TraceError,
+    UnsupportedOperationError,
+)
 
 X = np.arange(40.0)
 
@@ -135,3 +145,81 @@ def test_the_function_and_line_of_an_error_are_the_user_s():
 
     with pytest.raises(TraceError, match=r"raises ValueError: large\n  at .*test_mistakes.py:\d+, in g$"):
         numstax.jit(g, strict=True)(X)
+
+
+def test_an_index_out_of_bounds_is_named_as_numpy_names_it():
+    def rows(a, at):
+        return a[:, at]
+
+    a, at = np.arange(12.0).reshape(3, 4), np.array([0, 9])
+    with pytest.raises(OutOfBoundsError, match=r"index 9 is out of bounds for axis 1 with size 4\n  at .*, in rows$"):
+        numstax.jit(rows)(a, at)
+
+
+def summed_along(x, at):
+    try:
+        return x.sum(5)
+    except np.exceptions.AxisError:
+        return x
+
+
+def added(x, at):
+    try:
+        x += 1j
+    except UFuncTypeError:
+        return x * 2
+    return x
+
+
+@pytest.mark.parametrize("program", [summed_along, added])
+def test_exceptions_of_numpy_are_caught_by_their_names(program):
+    np.testing.assert_array_equal(numstax.jit(program, strict=True)(X.copy(), X), program(X.copy(), X))
+
+
+def test_exceptions_reach_the_caller_by_their_names():
+    with pytest.raises(np.exceptions.AxisError, match=r"axis 5 is out of bounds.*\n  at .*test_mistakes.py") as found:
+        numstax.jit(lambda x: x.sum(5))(X)
+    assert isinstance(found.value, AxisError)
+    with pytest.raises(UFuncTypeError, match="Cannot cast ufunc 'add' output") as caught:
+        numstax.jit(lambda x: np.add(x, 1j, out=x))(X.copy())
+    assert isinstance(caught.value, CastError)
+
+
+# --- floating-point errors -----------------------------------------------------------------------------
+
+
+def raising(x):
+    with np.errstate(divide="raise"):
+        return 1 / x
+
+
+def quiet(x):
+    with np.errstate(all="ignore"):
+        return 1 / x
+
+
+def test_floating_point_errors_that_are_to_raise_are_left_to_numpy():
+    with pytest.raises(FloatingPointError):
+        numstax.jit(raising)(X)
+    with pytest.warns(NumstaxWarning, match="floating-point errors"):
+        np.testing.assert_array_equal(numstax.jit(raising)(X + 1), 1 / (X + 1))
+    with pytest.raises(UnsupportedOperationError, match="floating-point errors"):
+        numstax.jit(raising, strict=True)(X + 1)
+
+
+def test_ignored_floating_point_errors_are_compiled():
+    assert np.isinf(numstax.jit(quiet, strict=True)(X)[0])
+
+
+@pytest.mark.parametrize("setting", ["raise", "call", "print", "log"])
+def test_the_setting_of_the_call_counts(setting):
+    compiled = numstax.jit(lambda x: 1 / (x + 1))
+    compiled(X)
+    with np.errstate(all=setting), pytest.warns(NumstaxWarning, match="floating-point errors"):
+        compiled(X)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        compiled(X - 1)
+    with np.errstate(all="ignore"):
+        assert np.isinf(compiled(X - 1)[0])
+    with np.errstate(all=setting), pytest.raises(UnsupportedOperationError, match="floating-point errors"):
+        numstax.jit(lambda x: 1 / x, strict=True)(X)

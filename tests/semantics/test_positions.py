@@ -137,7 +137,7 @@ def test_arguments_are_as_numpy_leaves_them_when_a_position_is_outside(bad: int)
         compiled(A.copy(), np.array([0, 1]))
         with pytest.raises(IndexError):
             function(b, np.array([0, bad]))
-        with pytest.raises(OutOfBoundsError, match=f"index {bad} is out of bounds for axis with size 6"):
+        with pytest.raises(OutOfBoundsError, match=f"index {bad} is out of bounds for axis [01] with size 6"):
             compiled(a, np.array([0, bad]))
         np.testing.assert_array_equal(a, b)
 

@@ -213,3 +213,22 @@ SPREADS: dict[str, Callable[..., object]] = {
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning", "ignore:Degrees of freedom")
 def test_variance_in_a_given_dtype(name: str) -> None:
     check(SPREADS[name], np.arange(20.0).reshape(4, 5), ulps=8)
+
+
+ZEROS: dict[str, Callable[..., object]] = {
+    "sum": lambda x: (x.sum(), x.sum(0), x.sum(-1, keepdims=True), np.sum(x, axis=())),
+    "mean": lambda x: (x.mean(), x.mean(0), np.mean(x, axis=())),
+    "computed": lambda x: ((x * 1).sum(-1), np.nansum(x), np.sum(x, where=x != 1)),
+    "trace": lambda x: (np.trace(x), np.einsum("ij->i", x), np.average(x, 0)),
+    "median": lambda x: np.median(x, axis=()),
+    "cumsum": lambda x: (np.cumsum(x), np.cumsum(x, 0), np.cumsum(x, 1), np.nancumsum(x, 1)),
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (4, 5), (3, 3000), (3000, 3)])
+def test_sums_of_negative_zeros_are_positive(name: str, shape: tuple[int, int]) -> None:
+    for dtype in ("f8", "f4", "f2", "c16"):
+        if name != "median" or dtype != "c16":
+            x = np.full(shape, complex(-0.0, -0.0) if dtype == "c16" else -0.0, dtype)
+            check(ZEROS[name], x)
