@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextvars
 
 import numpy as np
-from numpy._core.umath import _extobj_contextvar as _settings  # type: ignore[attr-defined]
+from numpy._core.umath import _extobj_contextvar as _settings
 
 _DEFAULT = contextvars.Context().run(_settings.get)
 _SILENT = {"ignore", "warn"}

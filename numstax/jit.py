@@ -261,6 +261,8 @@ class Jitted:
         written = [position for position, _ in graph.writes]
         if any(inputs[p] in guard.odd for p in written):
             raise TraceError("an argument that is written is not in native byte order or not aligned")
+        if any(o.alias and o.alias[0] == "input" and inputs[o.alias[1]] in guard.odd for o in graph.outputs):
+            raise TraceError("the result is a view of an argument that is not in native byte order or not aligned")
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         guard.require_outside(traced.outside)
         guard.fix_precision(graph)

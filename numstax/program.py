@@ -271,6 +271,13 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
                 yield from all_steps(body)
 
 
+def _open_diagonal(a: np.ndarray, places: tuple[int, int, int]) -> np.ndarray:
+    """A diagonal that can be written where the array can."""
+    found = np.diagonal(a, *places)
+    found.flags.writeable = a.flags.writeable
+    return found
+
+
 VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "index": lambda a, key: a[key],
     "reshape": lambda a, shape: a.reshape(shape),
@@ -280,6 +287,7 @@ VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "imag": lambda a, _: a.imag,
     "broadcast_to": np.broadcast_to,
     "diagonal": lambda a, places: np.diagonal(a, *places),
+    "open_diagonal": _open_diagonal,
     "window": lambda a, detail: sliding_window_view(a, *detail),
 }
 """NumPy's view operations by name: (array, detail) -> view."""

@@ -44,7 +44,7 @@ def start(op: str, dtype: np.dtype) -> str:
 def nothing(op: str, dtype: np.dtype) -> str:
     """The value that scans start from.  It changes nothing, where the 0 of sums makes 0.0 of -0.0."""
     if op == "add" and dtypes.kind(dtype) in "fc":
-        return literal(-identity(op, dtype), dtype)
+        return literal(complex(-0.0, -0.0) if dtypes.kind(dtype) == "c" else -0.0, dtype)
     return start(op, dtype)
 
 

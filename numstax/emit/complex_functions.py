@@ -7,6 +7,8 @@ does.
 
 from __future__ import annotations
 
+from textwrap import indent
+
 _PARTS = "{r}x, {r}y = float64({a}.real), float64({a}.imag)\n"
 _TURNED = "{r}x, {r}y = -float64({a}.imag), float64({a}.real)\n"
 """The parts of i*a: f(a) = -i*g(i*a) gives sin from sinh and so on."""
@@ -37,16 +39,36 @@ else:
 {r}v = arctan2_f64({r}y, {r}x)
 """
 _SINH = """\
-{r}k = copysign_f64(1.0, cos_f64({r}y))
-{r}u = sinh_f64({r}x) if {r}y == 0 else {r}x * {r}k if {r}x == 0 else sinh_f64({r}x) * cos_f64({r}y)
-{r}v = {r}y if {r}y == 0 else cosh_f64({r}x) * sin_f64({r}y)
+{r}e = exp_f64(abs({r}x) * 0.5)
+if abs({r}x) == math.inf and not abs({r}y) < math.inf:
+    {r}u, {r}v = math.inf, math.nan
+elif {r}y == 0:
+    {r}u, {r}v = sinh_f64({r}x), {r}y
+elif {r}x == 0:
+    {r}u, {r}v = {r}x * copysign_f64(1.0, cos_f64({r}y)), sin_f64({r}y)
+elif abs({r}x) > 709:
+    {r}u, {r}v = copysign_f64(0.5, {r}x) * {r}e * cos_f64({r}y) * {r}e, 0.5 * {r}e * sin_f64({r}y) * {r}e
+else:
+    {r}u, {r}v = sinh_f64({r}x) * cos_f64({r}y), cosh_f64({r}x) * sin_f64({r}y)
 """
 _COSH = """\
-{r}u = cosh_f64({r}x) if {r}y == 0 else cosh_f64({r}x) * cos_f64({r}y)
-{r}v = {r}y * copysign_f64(1.0, {r}x) if {r}y == 0 else sinh_f64({r}x) * sin_f64({r}y)
+{r}e = exp_f64(abs({r}x) * 0.5)
+if not abs({r}y) < math.inf and ({r}x == 0 or abs({r}x) == math.inf):
+    {r}u, {r}v = (math.nan, 0.0) if {r}x == 0 else (math.inf, math.nan)
+elif {r}y == 0:
+    {r}u, {r}v = cosh_f64({r}x), {r}y * copysign_f64(1.0, {r}x)
+elif abs({r}x) > 709:
+    {r}u, {r}v = 0.5 * {r}e * cos_f64({r}y) * {r}e, copysign_f64(0.5, {r}x) * {r}e * sin_f64({r}y) * {r}e
+else:
+    {r}u, {r}v = cosh_f64({r}x) * cos_f64({r}y), sinh_f64({r}x) * sin_f64({r}y)
 """
 _TANH = """\
-if abs({r}x) > 22:
+if not abs({r}y) < math.inf:
+    {r}u = {r}x if {r}x == 0 else copysign_f64(1.0, {r}x) if abs({r}x) == math.inf else math.nan
+    {r}v = copysign_f64(0.0, {r}y) if abs({r}x) == math.inf else math.nan
+elif {r}y == 0:
+    {r}u, {r}v = tanh_f64({r}x), {r}y
+elif abs({r}x) > 22:
     {r}u = copysign_f64(1.0, {r}x)
     {r}v = 4 * sin_f64({r}y) * cos_f64({r}y) * exp_f64(-2 * abs({r}x))
 else:
@@ -61,56 +83,72 @@ _ATANH = """\
 {r}q = (1 - {r}x) * (1 - {r}x) + {r}y * {r}y
 if {r}x > 1e150 or abs({r}y) > 1e150:
     {r}h = hypot_f64({r}x * 0.5, {r}y * 0.5)
-    {r}u, {r}v = {r}x * 0.25 / {r}h / {r}h, copysign_f64(1.5707963267948966, {r}y)
+    {r}u = 0.0 if {r}h == math.inf else {r}x * 0.25 / {r}h / {r}h
+    {r}v = copysign_f64(1.5707963267948966, {r}y) if {r}x == {r}x or abs({r}y) == math.inf else math.nan
+    {r}v = {r}v if {r}y == {r}y else math.nan
+elif {r}x == 1 and abs({r}y) < 1e-100:
+    {r}u = math.inf if {r}y == 0 else (0.6931471805599453 - log_f64(abs({r}y))) * 0.5
+    {r}v = {r}y if {r}y == 0 else copysign_f64(0.7853981633974483, {r}y)
 else:
-    {r}u = math.inf if {r}q == 0 else log1p_f64(4 * {r}x / {r}q) * 0.25
-    {r}v = {r}y if {r}q == 0 else -arctan2_f64(-2 * {r}y, (1 - {r}x) * (1 + {r}x) - {r}y * {r}y) * 0.5
+    {r}u = {r}x if {r}x == 0 else log1p_f64(4 * {r}x / {r}q) * 0.25
+    {r}v = -arctan2_f64(-2 * {r}y, (1 - {r}x) * (1 + {r}x) - {r}y * {r}y) * 0.5
 {r}u, {r}v = {r}u * {r}j, {r}v * {r}j
 """
+_LARGE = "{r}l = log_f64(hypot_f64({r}x * 0.5, {r}y * 0.5)) + 1.3862943611198906\n"
+"""The logarithm of twice the absolute value, which inverse functions tend to."""
+_IS_LARGE = "not (abs({r}x) < 1e150 and abs({r}y) < 1e150)"
+"""True of what is not finite, too."""
 
 
 def _sqrt(x: str, y: str, u: str, v: str) -> str:
     return f"""\
-{{r}}h = hypot_f64({x}, {y})
-{{r}}k = sqrt_f64((abs({x}) + {{r}}h) * 0.5)
+{{r}}g, {{r}}s = 1.0, 1.0
+if abs({x}) > 4e307 or abs({y}) > 4e307:
+    {{r}}g, {{r}}s = 0.25, 2.0
+elif abs({x}) < 1e-290 and abs({y}) < 1e-290:
+    {{r}}g, {{r}}s = 18014398509481984.0, 7.450580596923828e-09
+{{r}}h = hypot_f64({x} * {{r}}g, {y} * {{r}}g)
+{{r}}k = sqrt_f64((abs({x}) * {{r}}g + {{r}}h) * 0.5)
 if abs({y}) == math.inf:
     {u}, {v} = math.inf, {y}
 elif {{r}}k == 0:
     {u}, {v} = 0.0, {y}
 elif {x} >= 0:
-    {u}, {v} = {{r}}k, {y} / (2 * {{r}}k)
+    {u}, {v} = {{r}}k * {{r}}s, {y} * {{r}}g / (2 * {{r}}k) * {{r}}s
 else:
-    {u}, {v} = abs({y}) / (2 * {{r}}k), copysign_f64({{r}}k, {y})
+    {u}, {v} = abs({y}) * {{r}}g / (2 * {{r}}k) * {{r}}s, copysign_f64({{r}}k * {{r}}s, {y})
 """
 
 
-def _roots(first: tuple[str, str], second: tuple[str, str]) -> str:
-    """Two square roots, c + di and e + fi."""
+def _inverse(large: tuple[str, str], first: tuple[str, str], second: tuple[str, str], parts: tuple[str, str]) -> str:
+    """u and v : `large` beyond 1e150; else `parts`, by two square roots, c + di and e + fi."""
     c, d, e, f = (f"{{r}}{name}" for name in "cdef")
     one, two = (f"{{r}}p, {{r}}q = {x}, {y}\n" for x, y in (first, second))
-    return one + _sqrt("{r}p", "{r}q", c, d) + two + _sqrt("{r}p", "{r}q", e, f)
+    roots = one + _sqrt("{r}p", "{r}q", c, d) + two + _sqrt("{r}p", "{r}q", e, f)
+    small = f"{roots}{{r}}u, {{r}}v = {', '.join(parts)}\n"
+    return f"if {_IS_LARGE}:\n    {_LARGE}    {{r}}u, {{r}}v = {', '.join(large)}\nelse:\n{indent(small, '    ')}"
 
 
-_ASINH = (
-    _roots(("1 + {r}y", "-{r}x"), ("1 - {r}y", "{r}x"))
-    + """\
-{r}u = arcsinh_f64({r}c * {r}f - {r}e * {r}d)
-{r}v = arctan2_f64({r}y, {r}c * {r}e - {r}d * {r}f)
-"""
+_ASINH = _inverse(
+    ("copysign_f64({r}l, {r}x)", "{r}y if {r}x != {r}x and {r}y == 0 else arctan2_f64({r}y, abs({r}x))"),
+    ("1 + {r}y", "-{r}x"),
+    ("1 - {r}y", "{r}x"),
+    ("arcsinh_f64({r}c * {r}f - {r}e * {r}d)", "arctan2_f64({r}y, {r}c * {r}e - {r}d * {r}f)"),
 )
-_ACOS = (
-    _roots(("1 - {r}x", "-{r}y"), ("1 + {r}x", "{r}y"))
-    + """\
-{r}u = 2 * arctan2_f64({r}c, {r}e)
-{r}v = arcsinh_f64({r}e * {r}d - {r}f * {r}c)
-"""
+_ACOS = _inverse(
+    (
+        "1.5707963267948966 if {r}x == 0 and {r}y != {r}y else arctan2_f64(abs({r}y), {r}x)",
+        "-copysign_f64({r}l, {r}y)",
+    ),
+    ("1 - {r}x", "-{r}y"),
+    ("1 + {r}x", "{r}y"),
+    ("2 * arctan2_f64({r}c, {r}e)", "arcsinh_f64({r}e * {r}d - {r}f * {r}c)"),
 )
-_ACOSH = (
-    _roots(("{r}x - 1", "{r}y"), ("{r}x + 1", "{r}y"))
-    + """\
-{r}u = arcsinh_f64({r}c * {r}e + {r}d * {r}f)
-{r}v = 2 * arctan2_f64({r}d, {r}e)
-"""
+_ACOSH = _inverse(
+    ("{r}l", "1.5707963267948966 if {r}x == 0 and {r}y != {r}y else arctan2_f64({r}y, {r}x)"),
+    ("{r}x - 1", "{r}y"),
+    ("{r}x + 1", "{r}y"),
+    ("arcsinh_f64({r}c * {r}e + {r}d * {r}f)", "2 * arctan2_f64({r}d, {r}e)"),
 )
 _EXPM1 = """\
 {r}s = sin_f64({r}y * 0.5)
@@ -133,6 +171,10 @@ elif {r}w == 1 and {r}z == 0:
 elif {r}x == 0 and {r}y == 0:
     {r}u = 0.0 if {r}w > 0 else math.nan
     {r}v = {r}u
+elif {r}z == 0 and ({r}w == 2 or {r}w == 3):
+    {r}u, {r}v = {r}x * {r}x - {r}y * {r}y, {r}x * {r}y + {r}y * {r}x
+    if {r}w == 3:
+        {r}u, {r}v = {r}u * {r}x - {r}v * {r}y, {r}u * {r}y + {r}v * {r}x
 elif {r}z == 0 and {r}i == {r}w:
     {r}n, {r}u, {r}v, {r}c, {r}d = abs({r}i), 1.0, 0.0, {r}x, {r}y
     while {r}n > 0:

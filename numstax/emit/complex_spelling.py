@@ -52,9 +52,9 @@ _SIGN = """\
 if {r}h != {r}h:
     {r}x, {r}y = {r}h, {r}h
 elif {r}h == {p}(math.inf):
-    {r}x = {p}(0) if abs({a}.real) < {r}h else copysign_{ps}({p}(1), {a}.real)
-    {r}y = {p}(0) if abs({a}.imag) < {r}h else copysign_{ps}({p}(1), {a}.imag)
-    if {r}x != 0 and {r}y != 0:
+    {r}x = copysign_{ps}({p}(1), {a}.real) if abs({a}.real) == {r}h else {p}(0)
+    {r}y = {p}(0) if abs({a}.real) == {r}h else copysign_{ps}({p}(1), {a}.imag)
+    if abs({a}.real) == {r}h and abs({a}.imag) == {r}h:
         {r}x, {r}y = {p}(math.nan), {p}(math.nan)
 elif {r}h == 0:
     {r}x, {r}y = {p}(0), {p}(0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numstax import dtypes
 from numstax.ir.index import Index
 from numstax.trace import host
 from numstax.trace.array import TracedArray
@@ -77,7 +78,9 @@ def _unique_parts(*parts: str) -> Rule:
 
 
 def _bincount(rec: Recorder, given: Arguments, results: Sequence[Any]) -> tuple[Shape, ...]:
-    least = given["minlength"]
+    least, dtype = given["minlength"], rec.lift(given["x"]).dtype
+    if type(least) is int and least > (1 if dtype == dtypes.BOOL else np.iinfo(dtype).max):
+        return ((size_of(least),),)  # no element of this dtype needs more
     return ((rec.shapes.unbacked(results[0].shape[0], None, at_least=least if type(least) is int else 0),),)
 
 

@@ -179,21 +179,39 @@ class BroadcastView(ReadOnlyView):
 
 
 @record
-class DiagonalView(ReadOnlyView):
+class DiagonalView(View):
+    """`open` : it can be written, as those of einsum can and those of np.diagonal cannot."""
+
     offset: int
     axis1: int
     axis2: int
     size: Index
+    open: bool = False
+
+    @property
+    def writeable(self) -> bool:
+        return self.open
 
     def read(self, nodes: Nodes, base: Node) -> Node:
         return nodes.diagonal(base, self.axis1, self.axis2, self.offset, self.size)
+
+    def put(self, nodes: Nodes, base: Node, value: Node) -> Node:
+        along = nodes.iota((self.size,), 0)
+        first, last = (nodes.full(max(n, 0), along.dtype, (self.size,)) for n in (-self.offset, self.offset))
+        where = {
+            self.axis1: nodes.elementwise("add", (along, first), along.dtype),
+            self.axis2: nodes.elementwise("add", (along, last), along.dtype),
+        }
+        axes = tuple(sorted(where))
+        lead = nodes.transpose(value, (value.ndim - 1, *range(value.ndim - 1)))
+        return nodes.scatter(base, lead, [where[a] for a in axes], axes, "set")
 
     def strides(self, base: Strides, shape: Shape) -> Strides:
         rest = [s for k, s in enumerate(base) if k not in (self.axis1, self.axis2)]
         return (*rest, base[self.axis1] + base[self.axis2])
 
     def host(self) -> HostStep:
-        return "diagonal", (self.offset, self.axis1, self.axis2)
+        return "open_diagonal" if self.open else "diagonal", (self.offset, self.axis1, self.axis2)
 
 
 @record

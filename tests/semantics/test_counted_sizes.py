@@ -5,7 +5,7 @@ import pytest
 
 import numstax
 from numstax.errors import SizeError, TraceError
-from tests.support import copy, normal, same
+from tests.support import check, copy, normal, same
 
 X, Y = normal((50,), "f8"), normal((50,), "f8", 1)
 M = normal((6, 7), "f8", 2)
@@ -242,3 +242,12 @@ def test_a_mask_that_a_captured_loop_changes_is_not_taken_before_it():
 
     with pytest.raises(TraceError, match="a size depends on data inside a loop"):
         numstax.jit(program, strict=True)(np.arange(3.0), 5000)
+
+
+def test_counts_of_bytes_have_a_size_that_is_known() -> None:
+    def histogram(image, flags):
+        return np.bincount(image, minlength=256) + np.zeros(256, int), np.bincount(flags, minlength=2)
+
+    image = np.arange(300).astype("u1")
+    check(histogram, image, image > 7)
+    assert [o.node.shape[0].value for o in numstax.make_graph(histogram, (image, image > 7)).outputs] == [256, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 
 import numpy as np
@@ -61,6 +62,25 @@ def test_ufunc(name: str, dtype: np.dtype) -> None:
         check(lambda x: function(x), *operands, ulps=_ulps(name, dtype))
     else:
         check(lambda x, y: function(x, y), *operands, ulps=_ulps(name, dtype))
+
+
+EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 745.0, 1e150, -1e200, 1.79e308, -1.79e308, 1e-310, np.inf, -np.inf, np.nan)
+ANALYTIC = "sqrt exp log sinh cosh tanh sin cos tan arcsinh arccosh arctanh arcsin arccos arctan sign absolute".split()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="results are the C library's")
+@pytest.mark.parametrize("name", ANALYTIC)
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_functions_at_the_edges(name: str, dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        z = np.array([complex(a, b) for a in EDGES for b in EDGES]).astype(dtype)
+    check(lambda z: UFUNCS[name](z), z, ulps=32)
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, -1])
+def test_small_powers_of_infinite_complex_numbers(exponent: int) -> None:
+    z = np.array([complex(10, np.inf), complex(np.inf, 1), complex(1, 2)])
+    check(lambda z: z ** np.int32(exponent), z, ulps=4)
 
 
 @pytest.mark.parametrize("name", ["erf", "erfc", "expit", "logit", "xlogy"])

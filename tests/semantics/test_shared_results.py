@@ -12,12 +12,13 @@ A = np.arange(16.0).reshape(4, 4)
 VIEWS = {
     "transposed by einsum": lambda a: np.einsum("ij->ji", a),
     "the same by einsum": lambda a: np.einsum("ij->ij", a),
+    "a diagonal by einsum": lambda a: np.einsum("ii->i", a),
+    "a diagonal of three axes by einsum": lambda a: np.einsum("iij->ji", a.reshape(2, 2, 4)),
     "raveled in memory order": lambda a: np.ravel(a.T, "K"),
     "raveled as it lies": lambda a: np.ravel(a.T, "A"),
     "a power of one": lambda a: np.linalg.matrix_power(a, 1),
 }
 PARTS = {
-    "a diagonal by einsum": lambda a: np.einsum("ii->i", a),
     "checked": np.asarray_chkfinite,
     "real if close": np.real_if_close,
     "strided": lambda a: np.lib.stride_tricks.as_strided(a, (2, 2), (8, 32)),
@@ -98,3 +99,12 @@ def test_a_dtype_that_is_assigned():
 
     with pytest.raises(SideEffectError, match=r"remedy: use a\.view"):
         numstax.jit(f, strict=True)(copy(A))
+
+
+def test_a_view_of_an_argument_in_another_byte_order_is_left_to_numpy():
+    a = np.arange(5.0).astype(">f8")
+    with pytest.warns(NumstaxWarning, match="native byte order"):
+        part = numstax.jit(lambda a: a[1:])(a)
+    assert part.dtype == a.dtype
+    assert np.shares_memory(part, a)
+    same(numstax.jit(lambda a: a[1:] * 2, strict=True)(a), np.arange(1.0, 5) * 2)

@@ -18,6 +18,7 @@ from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
 from numstax.trace.registry import implements, xp
 from numstax.trace.ufuncs import deliver
+from numstax.trace.views import DiagonalView
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -34,6 +35,9 @@ def einsum(rec: Recorder, *operands: Any, out: Any = None, optimize: Any = False
     arrays = [rec.lift(x) for x in operands[1:]]
     inputs, result = _parse(operands[0], arrays)
     kind = ops.result_type(*(type_of(x) for x in arrays)) if dtype is None else np.dtype(dtype)
+    if len(arrays) == 1 and arrays[0].dtype == kind and set(inputs[0]) == set(result) and out is None:
+        subscripts, view = _on_diagonals(inputs[0], arrays[0])
+        return xp.transpose(view, [subscripts.index(c) for c in result])
     terms = [(s, x.astype(kind)) for s, x in zip(inputs, arrays, strict=True)]
     terms = [_alone(s, x, _needed(inputs, result, k)) for k, (s, x) in enumerate(terms)]
     while len(terms) > 1:
@@ -43,12 +47,7 @@ def einsum(rec: Recorder, *operands: Any, out: Any = None, optimize: Any = False
         terms.append(_contract(rec, left, x, right, y, keep))
     subscripts, x = _alone(*terms[0], set(result))
     final = xp.transpose(x, [subscripts.index(c) for c in result])
-    made = rec.fresh(final.node, not final.sizes)
-    if len(arrays) == 1 and arrays[0].dtype == kind and set(inputs[0]) == set(result) and out is None:
-        if len(inputs[0]) == len(result):
-            return xp.transpose(arrays[0], [inputs[0].index(c) for c in result])
-        made.storage.stand_for([arrays[0].storage], "a diagonal that einsum gives")
-    return deliver(rec, made, out)
+    return deliver(rec, rec.fresh(final.node, not final.sizes), out)
 
 
 @implements(np.einsum_path)
@@ -95,8 +94,8 @@ def _needed(inputs: Sequence[str], result: str, k: int) -> set[str]:
     return set(result).union(*(s for j, s in enumerate(inputs) if j != k))
 
 
-def _alone(subscripts: str, x: TracedArray, needed: set[str]) -> tuple[str, TracedArray]:
-    """One operand with repeated subscripts taken on the diagonal and unneeded ones summed."""
+def _on_diagonals(subscripts: str, x: TracedArray) -> tuple[str, TracedArray]:
+    """The view that has each subscript once: repeated ones are taken on the diagonal."""
     for c in sorted(set(subscripts)):
         while subscripts.count(c) > 1:
             i = subscripts.index(c)
@@ -106,8 +105,14 @@ def _alone(subscripts: str, x: TracedArray, needed: set[str]) -> tuple[str, Trac
                     f"dimensions in operand for collapsing index '{c}' don't match ({x.sizes[i]} != {x.sizes[j]})",
                     user_origin(),
                 )
-            x = xp.diagonal(x, 0, i, j)
+            x = x.derive(DiagonalView(0, i, j, x.sizes[i], open=True))
             subscripts = "".join(s for k, s in enumerate(subscripts) if k not in (i, j)) + c
+    return subscripts, x
+
+
+def _alone(subscripts: str, x: TracedArray, needed: set[str]) -> tuple[str, TracedArray]:
+    """One operand without repeated subscripts, and with unneeded ones summed."""
+    subscripts, x = _on_diagonals(subscripts, x)
     gone = tuple(k for k, c in enumerate(subscripts) if c not in needed)
     if gone:
         x = reduction(x.recorder, "add", x, gone, x.dtype)
