@@ -16,11 +16,9 @@ from numstax.knobs import Knobs
 from numstax.later import Later
 from numstax.pipeline import Machine, Region, compile_graph
 from numstax.records import record
-from numstax.requirements import CannotRunError
 from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Host
 from numstax.runtime.launch import Launcher, launcher
-from numstax.trace.host import Ticket
 
 if TYPE_CHECKING:
     from numstax import tuning
@@ -40,25 +38,6 @@ class Compiled:
     source: str = ""
     observed: Callable[[Callable[[str], None]], Launcher] | None = None
     note: str = ""
-
-
-def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled call that may fail, and then has changed nothing: where NumPy has to do it again, it draws the same
-    random numbers."""
-
-    def run(*arguments: Any) -> Any:
-        generators = [a.generator for a in arguments if type(a) is Ticket]
-        states = [g.bit_generator.state for g in generators]
-        try:
-            return call(*arguments)
-        except Exception as error:
-            for generator, state in zip(generators, states, strict=True):
-                generator.bit_generator.state = state
-            if isinstance(error, CannotRunError):
-                raise
-            raise CannotRunError(str(error), mistake=error) from None
-
-    return run
 
 
 @record
