@@ -28,6 +28,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial, reduce
 from typing import Any
 
@@ -53,7 +54,18 @@ _lock = threading.Lock()
 
 
 def compile_program(program: Program) -> Cubin:
-    """Compile for `program.target`.  Raises CompileError, which shows the line that does not compile."""
+    """Compile for `program.target`; fewer blocks share an SM than the program asks for where registers would not do.
+
+    Raises CompileError, which shows the line that does not compile.
+    """
+    cubin = _compiled(program)
+    while cubin.stack and program.resident > 1:
+        program = replace(program, resident=program.resident - 1)
+        cubin = _compiled(program)
+    return cubin
+
+
+def _compiled(program: Program) -> Cubin:
     namespace: dict[str, Any] = {"__name__": program.name, "math": math, **_TYPED_NAMES, **_memory_helpers()}
     namespace |= {i.name: _bind(i) for i in program.intrinsics}
     namespace |= {name: _vector(name) for name in set(_VECTOR.findall(program.text))}

@@ -150,6 +150,8 @@ IN_REGISTERS = 32
 """Elements of a row that a thread keeps."""
 CLUSTERED, CLUSTER_THREADS = 512, (256, 512)
 """Threads for a row from which on it is left to a cluster, and of each block of one: as few as do."""
+KEEPING = 1024
+"""Threads of an SM that can keep so much: some more where they have nothing else to keep."""
 SERIAL_THREADS = 128
 SHORT = 16
 """Elements of a row that one thread reads alone, where there are rows enough."""
@@ -208,8 +210,16 @@ def _clustered(kernel: Kernel, gpu: Gpu, width: int, most: int, length: int) -> 
     while length > team * most:
         team *= 2
     chunks = -(-length // (team * width))
+    shared = any(_is_shared(kernel, loop, *load) for loop in kernel.loops for load in loop.loads())
+    blocks = KEEPING // threads if shared or threads > CLUSTER_THREADS[0] else KEEPING // threads + 1
     made = Tiling(form="row", threads=threads, team=team, width=width, unroll=chunks, cache="registers")
-    return replace(made, blocks=1024 // threads)
+    return replace(made, blocks=blocks)
+
+
+def _is_shared(kernel: Kernel, loop: Loop, name: str, offset: Index) -> bool:
+    """Is it loaded along the row, and the same for all rows?"""
+    parts = set(atoms(offset))
+    return kernel.buffer(name).kind != "local" and not parts.isdisjoint(loop.inner) and parts.isdisjoint(kernel.outer)
 
 
 def _in_shared(kernel: Kernel, gpu: Gpu, width: int) -> Tiling | None:
