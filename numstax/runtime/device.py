@@ -28,7 +28,7 @@ from numstax.runtime import libraries
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.compile_together import compile_together
 from numstax.runtime.cubin import Cubin
-from numstax.runtime.driver import checked, start
+from numstax.runtime.driver import Queueing, checked, queueing, queueing_directly, start
 from numstax.runtime.host import Counts
 from numstax.runtime.memory import address_of
 from numstax.runtime.tensor_maps import ENCODED, Encoder
@@ -67,12 +67,13 @@ class AnyDevice(Protocol):
 
 
 class Device:
-    """`gpu` : what it can do; `api` : the driver's functions."""
+    """`gpu` : what it can do; `api` : the driver's functions; `queue` : those that every call needs."""
 
     align = ALIGNED
 
-    def __init__(self, api: Any, number: int = 0) -> None:
+    def __init__(self, api: Any, number: int = 0, queue: Queueing | None = None) -> None:
         self.api, self.number, self.address = api, number, address_of
+        self.queue = queue or queueing(api)
         count = self._ask(api.cuDeviceGetCount())
         if not 0 <= number < count:
             raise DeviceError(f"there is no device cuda:{number}", remedy=f"this machine has {count}")
@@ -209,7 +210,7 @@ class Device:
         if program.shared != "0":
             most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._ask(api.cuFuncSetAttribute(function, most, self.gpu.shared_block - cubin.shared))
-        return Loaded(program, _launch(api, function, program), function, cubin.stack)
+        return Loaded(program, _launch(api, self.queue, function, program), function, cubin.stack)
 
 
 @record(eq=False, weakref_slot=True)
@@ -223,18 +224,18 @@ class Loaded:
     stack: int = 0
 
 
-def _launch(api: Any, function: Any, program: Program) -> Launch:
+def _launch(api: Any, queue: Queueing, function: Any, program: Program) -> Launch:
     buffer = ArgumentBuffer(api, program.params)
     pack, params = buffer.pack, buffer.address
-    block, launch = program.block, api.cuLaunchKernel
+    block, launch = program.block, partial(queue.kernel, queue.handle(function))
     lock = threading.Lock()  # the driver reads the buffer during the call, without Python's lock
 
     def run(stream: int, x: int, y: int, z: int, shared: int, *words: object) -> None:
         with lock:
             pack(*words)
-            (code,) = launch(function, x, y, z, block, 1, 1, shared, stream, params, 0)
+            code = launch(x, y, z, block, 1, 1, shared, stream, params, 0)
         if code:
-            checked(api, (code,))
+            checked(api, (api.CUresult(code),))
 
     run.buffer = buffer  # type: ignore[attr-defined]  # `params` is an address in it
     return run
@@ -321,4 +322,4 @@ def target_of(capability: tuple[int, int]) -> str:
 @cache
 def device(number: int = 0) -> Device:
     """A GPU of this machine.  Raises DeviceError."""
-    return Device(start(), number)
+    return Device(start(), number, queueing_directly())

@@ -6,11 +6,15 @@ passes what it returns, ``(code, values..)``, through `checked`.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from numstax.errors import DeviceError, DeviceMemoryError
+from numstax.records import record
 
 INSTALL = "pip install '.[cuda]' in a checkout of numstax, on a machine with an NVIDIA GPU and its driver"
 
@@ -30,6 +34,34 @@ def start() -> Any:
         raise DeviceError("the NVIDIA driver finds no GPU", remedy="see CUDA_VISIBLE_DEVICES and nvidia-smi")
     checked(api, (code,))
     return api
+
+
+@record(eq=False)
+class Queueing:
+    """What calls of programs end in.
+
+    handle : a kernel or executable graph, as the bindings name it -> what these functions take.
+    kernel, graph : ``cuLaunchKernel`` and ``cuGraphLaunch``; they return the code alone.
+    """
+
+    handle: Callable[[Any], Any]
+    kernel: Callable[..., int]
+    graph: Callable[..., int]
+
+
+def queueing(api: Any) -> Queueing:
+    """Through the bindings."""
+    return Queueing(lambda found: found, lambda *a: api.cuLaunchKernel(*a)[0], lambda *a: api.cuGraphLaunch(*a)[0])
+
+
+def queueing_directly() -> Queueing:
+    """Through the driver's library: the bindings make an object of every argument, which takes a call 3 us more."""
+    library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    number, pointer = ctypes.c_uint, ctypes.c_void_p
+    kernel, graph = library.cuLaunchKernel, library.cuGraphLaunch
+    kernel.argtypes = (pointer, *[number] * 7, pointer, pointer, pointer)
+    graph.argtypes = (pointer, pointer)
+    return Queueing(int, kernel, graph)
 
 
 def checked(api: Any, returned: tuple) -> Any:

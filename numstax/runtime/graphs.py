@@ -123,7 +123,7 @@ class Replay:
 class _Stream:
     """The graphs of one stream.  `memory` : the graph's own blocks, and the counters as the last."""
 
-    api: Any
+    device: Device
     stream: int
     recording: Recording
     memory: list[np.ndarray]
@@ -135,7 +135,7 @@ class _Stream:
         memory = [empty((n,), np.dtype(np.uint8)) for n in recording.blocks]
         counters = np.dtype(np.uint32)
         memory.append(host.cleared(empty((max(recording.counters, 1),), counters), stream))
-        return cls(device.api, stream, recording, memory)
+        return cls(device, stream, recording, memory)
 
     def run(self, values: Values) -> None:
         floats = self.recording.floats
@@ -143,13 +143,14 @@ class _Stream:
         found = self.variants.get(key)
         if found is None:
             found = self.variants[key] = self._variant(values)
-        (code,) = self.api.cuGraphLaunch(found.executable, self.stream)
+        code = self.device.queue.graph(found.handle, self.stream)
         if code:
-            checked(self.api, (code,))
+            api = self.device.api
+            checked(api, (api.CUresult(code),))
 
     def _variant(self, values: Values) -> _Variant:
         if len(self.variants) < VARIANTS:
-            made = _Variant(self.api, self.recording, [address_of(m) for m in self.memory], values)
+            made = _Variant(self.device, self.recording, [address_of(m) for m in self.memory], values)
         else:
             made = self.variants.pop(next(iter(self.variants)))
             made.change(values)
@@ -159,8 +160,9 @@ class _Stream:
 class _Variant:
     """An executable graph for one combination of outside words."""
 
-    def __init__(self, api: Any, recording: Recording, blocks: Sequence[int], values: Values) -> None:
-        self.api, self.blocks, self.values = api, blocks, values
+    def __init__(self, device: Device, recording: Recording, blocks: Sequence[int], values: Values) -> None:
+        self.api, self.blocks, self.values = device.api, blocks, values
+        api = self.api
         self.graph = checked(api, api.cuGraphCreate(0))
         self.nodes: list[_Launch | _Copy] = []
         last: list[Any] = []
@@ -170,6 +172,7 @@ class _Variant:
             last = [node.add(self.graph, last)]
             self.nodes.append(node)
         self.executable = checked(api, api.cuGraphInstantiate(self.graph, 0))
+        self.handle = device.queue.handle(self.executable)
 
     def _word(self, word: Word) -> Any:
         if isinstance(word, Outside):
