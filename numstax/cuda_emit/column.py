@@ -31,6 +31,10 @@ def print_columns(kernel: KernelText) -> tuple[Index, ...]:
     return _Columns(kernel).run()
 
 
+TOGETHER = 8
+"""Parts of a column that every thread of a team combines; more are combined by pairs first."""
+
+
 class _Columns:
     def __init__(self, kernel: KernelText) -> None:
         tiling = kernel.kernel.tiling
@@ -155,21 +159,27 @@ class _Columns:
             for slot, (name, dtype) in zip(slots, r.states, strict=True):
                 text.line(f"{kept(slot, self.row)} = {stored(name, dtype)}")
 
+        def merge(row: str) -> None:
+            states = zip(slots, r.states, strict=True)
+            r.merge([text.assign("o", loaded(kept(slot, row), dtype)) for slot, (_, dtype) in states])
+
         with combining.each():
             keep()
-        k = text.fresh("k")
-        with text.block(f"for {k} in range({team.bit_length() - 1})"):
-            text.line("barrier()")
-            half = text.assign("h", f"{team // 2} >> {k}")
-            # the loop over results is the inner one: what is not unrolled keeps no registers
-            with text.block(f"if {self.row} < {half}"), combining.each():
-                there, states = f"({self.row} + {half})", zip(slots, r.states, strict=True)
-                r.merge([text.assign("o", loaded(kept(slot, there), dtype)) for slot, (_, dtype) in states])
-                keep()
+        # the loop over results is the inner one: what is not unrolled keeps no registers
+        rest, k = min(team, TOGETHER), text.fresh("k")
+        if team > rest:
+            with text.block(f"for {k} in range({(team // rest).bit_length() - 1})"):
+                text.line("barrier()")
+                half = text.assign("h", f"{team // 2} >> {k}")
+                with text.block(f"if {self.row} < {half}"), combining.each():
+                    merge(f"({self.row} + {half})")
+                    keep()
         text.line("barrier()")
         with combining.each():
             for slot, (name, dtype) in zip(slots, r.states, strict=True):
                 text.line(f"{name} = {loaded(kept(slot, '0'), dtype)}")
+        with text.block(f"for {k} in range(1, {rest})"), combining.each():
+            merge(k)
 
     def _finish(self, r: Reduction, combining: Combining) -> None:
         effect = r.effect
