@@ -54,9 +54,13 @@ def queueing(api: Any) -> Queueing:
     return Queueing(lambda found: found, lambda *a: api.cuLaunchKernel(*a)[0], lambda *a: api.cuGraphLaunch(*a)[0])
 
 
-def queueing_directly() -> Queueing:
-    """Through the driver's library: the bindings make an object of every argument, which takes a call 3 us more."""
-    library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+def queueing_directly() -> Queueing | None:
+    """Through the driver's library, where it has its usual name: the bindings make an object of every argument, which
+    takes a call 3 us more."""
+    try:
+        library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return None
     number, pointer = ctypes.c_uint, ctypes.c_void_p
     kernel, graph = library.cuLaunchKernel, library.cuGraphLaunch
     kernel.argtypes = (pointer, *[number] * 7, pointer, pointer, pointer)

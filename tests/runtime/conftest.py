@@ -13,7 +13,6 @@ def api(monkeypatch):
     made = FakeDriver()
     monkeypatch.setattr(device_module, "compile_together", lambda programs: list(map(made.cubin, programs)))
     monkeypatch.setattr(device_module, "start", lambda: made)
-    monkeypatch.setattr(device_module, "queueing_directly", lambda: None)
     device_module.device.cache_clear()
     places.gpu.cache_clear()
     yield made
