@@ -55,8 +55,7 @@ def queueing(api: Any) -> Queueing:
 
 
 def queueing_directly() -> Queueing | None:
-    """Through the driver's library, where it has its usual name: the bindings make an object of every argument, which
-    takes a call 3 us more."""
+    """Through the driver's library, where it has its usual name: the bindings make an object of every argument."""
     try:
         library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     except OSError:

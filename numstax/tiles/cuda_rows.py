@@ -31,7 +31,7 @@ from numstax.ir.index import (
 from numstax.ir.loops import Accumulate, Buffer, Kernel, Loop, Reduce, Scan, Tiling
 from numstax.ir.overlap import apart
 from numstax.records import record
-from numstax.tiles.cuda_points import CODE, access_width, is_wide
+from numstax.tiles.cuda_points import ACCESS, CODE, access_width, is_wide
 
 Key = tuple[object, ...]
 
@@ -148,7 +148,10 @@ def _entangled(kernel: Kernel, mine: list[Touch]) -> bool:
 
 IN_REGISTERS = 32
 """Elements of a row that a thread keeps."""
-CLUSTERED, CLUSTER_THREADS = 512, (256, 512)
+SOON, WORD = 1024, 4
+"""Rows of words up to which twice the threads, with half of that, are done sooner.  Smaller elements take more
+instructions, and more of those are for each thread."""
+CLUSTERED, CLUSTER_THREADS = 256, (256, 512)
 """Threads for a row from which on it is left to a cluster, and of each block of one: as few as do."""
 KEEPING = 1024
 """Threads of an SM that can keep so much: some more where they have nothing else to keep."""
@@ -169,7 +172,8 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
     width = min(access_width(kernel, (loop,), loop.inner[-1]) for loop in inner)
     while width > 1 and width * code > CODE:
         width //= 2
-    most = max(min(IN_REGISTERS // _arrays(kernel), CODE // max(code, 1)), width)
+    kept = IN_REGISTERS // 2 if longest <= SOON and width * WORD <= ACCESS else IN_REGISTERS
+    most = max(min(kept // _arrays(kernel), CODE // max(code, 1)), width)
     known = [bounds(n)[1] for n in lengths]
     bounded = [n for n in known if n is not None]
     if len(bounded) == len(known):
