@@ -172,8 +172,8 @@ def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
     width = min(access_width(kernel, (loop,), loop.inner[-1]) for loop in inner)
     while width > 1 and width * code > CODE:
         width //= 2
-    kept = IN_REGISTERS // 2 if longest <= SOON and width * WORD <= ACCESS else IN_REGISTERS
-    most = max(min(kept // _arrays(kernel), CODE // max(code, 1)), width)
+    held = IN_REGISTERS // 2 if longest <= SOON and width * WORD <= ACCESS else IN_REGISTERS
+    most = max(min(held // _arrays(kernel), CODE // max(code, 1)), width)
     known = [bounds(n)[1] for n in lengths]
     bounded = [n for n in known if n is not None]
     if len(bounded) == len(known):
