@@ -152,7 +152,7 @@ def main(argv: list[str] | None = None) -> None:
         rows.append(found)
         if "ratio" in found:
             ratios.append(found["ratio"])
-        print(_line(found), flush=True)
+        print(line(found), flush=True)
     if ratios:
         print(f"\ngeometric mean of {len(ratios)} rows: {timing.geometric_mean(ratios):.3f}; least {min(ratios):.3f}")
     if options.name:
@@ -226,7 +226,7 @@ def _sample(run: Callable[[], object], seconds: float = 1e-3) -> float:
         count *= 4
 
 
-def _line(found: dict) -> str:
+def line(found: dict) -> str:
     mark = "  WRONG" if found["wrong"] else ""
     errors = f"error {found['error']:.2e}, theirs {found['theirs']:.2e}{mark}"
     if "seconds" not in found:
