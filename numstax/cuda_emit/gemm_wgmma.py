@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 from numstax import dtypes
 from numstax.cuda_emit.outlets import Outlets
-from numstax.cuda_emit.product import Fragment, Tiles, begin
+from numstax.cuda_emit.product import Fragment, Names, Tiles, begin
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
-from numstax.ir.contraction import Matrix, operand_of
+from numstax.ir.contraction import Tensor, factor_of
 from numstax.ir.index import Index, Var, as_index
 from numstax.program import TensorMap
 from numstax.records import record
@@ -42,7 +42,7 @@ def print_wgmma(kernel: KernelText) -> tuple[Index, ...]:
 class _Side:
     """A factor in shared memory: `size` rows (columns) of a tile from byte `start` of a stage on, in `boxes`."""
 
-    matrix: Matrix
+    tensor: Tensor
     along_k: bool
     map: str
     size: int
@@ -76,21 +76,23 @@ class _Wgmma:
         self.steps = self.kernel.index((self.tiles.depth + (depth - 1)) // depth)
 
     def _side(self, entry: int, own: tuple[Var, ...], size: int, start: int) -> _Side:
-        found = operand_of(self.kernel.kernel, self.parts.product, entry, own)
-        assert isinstance(found, Matrix), found
-        along_k = found.inner in self.parts.product.along
-        itemsize, formula = found.buffer.dtype.itemsize, self.text.formula
-        unit = SPAN // itemsize
-        other = size if along_k else self.matrix.block[2]
+        found = factor_of(self.kernel.kernel, self.parts.product, entry, own)
+        assert isinstance(found, Tensor), found
+        along = self.parts.product.along
+        along_k, formula = found.inner in along, self.text.formula
+        unit, depth = SPAN // found.buffer.dtype.itemsize, self.matrix.block[2]
+        box = (
+            dict(zip(own, self.matrix.box if len(own) > 1 else (size,), strict=True)) if along_k else {along[-1]: depth}
+        )
         described = TensorMap(
             self.matrix.operand,
-            tuple(formula(v.extent) for v in (found.inner, found.outer, *(v for v, _ in found.batch))),
-            tuple(formula(s) for s in (found.stride, *(s for _, s in found.batch))),
-            (unit, other, *[1] * len(found.batch)),
+            tuple(formula(v.extent) for v in (found.inner, *(v for v, _ in found.dims))),
+            tuple(formula(stride) for _, stride in found.dims),
+            (unit, *(box.get(v, 1) for v, _ in found.dims)),
             SPAN,
             formula(found.offset),
         )
-        boxes = 1 if along_k else -(-size // unit)
+        boxes, other = (1, size) if along_k else (-(-size // unit), depth)
         to = self.text.tensor(found.buffer, described)
         return _Side(found, along_k, to, size, start, boxes, boxes * other * SPAN)
 
@@ -161,22 +163,26 @@ class _Wgmma:
     # --- loading --------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        text = self.text
+        text, product = self.text, self.parts.product
         with self._each_tile(1) as (row, column), text.block(f"for k in range({self.steps})"):
             text.line(f"mbarrier_wait({self.empty} + slot*{BARRIER}, phase)")
             text.line(f"full = {self.full} + slot*{BARRIER}")
             text.line(f"mbarrier_expect(full, {self.stage})")
             text.line(f"at = {self.base} + slot*{self.stage}")
-            self._copy(self.left, row)
-            self._copy(self.right, column)
+            terms = self.tiles.named(product.along, text.assign("k", f"k*{self.matrix.block[2]}"))
+            rows = self.tiles.corner if self.tiles.boxes else self.tiles.rows_at(row)
+            self._copy(self.left, {**terms, **rows}, row)
+            self._copy(self.right, {**terms, product.columns[-1]: column}, column)
             self._advance()
 
-    def _copy(self, side: _Side, first: str) -> None:
-        found, depth = side.matrix, f"k*{self.matrix.block[2]}"
+    def _copy(self, side: _Side, names: Names, first: str) -> None:
+        """The slice of a factor whose variables begin there; `first` : its row or column."""
+        found = side.tensor
         unit = SPAN // found.buffer.dtype.itemsize
+        names = {**self.kernel.names, **names}
         for box in range(side.boxes):
-            place = (depth, first) if side.along_k else (f"{first} + {box * unit}", depth)
-            at = [*place, *(self.kernel.names[v] for v, _ in found.batch)]
+            inner = names[found.inner] if side.along_k else f"{first} + {box * unit}"
+            at = [inner, *(names[v] for v, _ in found.dims)]
             to = side.start + box * (side.nbytes // side.boxes)
             self.text.line(f"tensor_load_{len(at)}d(at + {to}, {side.map}, {', '.join(at)}, full)")
 

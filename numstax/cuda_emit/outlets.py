@@ -15,7 +15,7 @@ from numstax.cuda_emit.accesses import Chunk
 from numstax.cuda_emit.product import FragmentStores, Tiles
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
-from numstax.ir.contraction import Matrix, matrix_of
+from numstax.ir.contraction import Tensor, tensor_of
 from numstax.ir.index import ONE, Var
 from numstax.program import TensorMap
 
@@ -40,26 +40,31 @@ class Outlets(FragmentStores):
         self.nbytes = warps * self.buffers * ROWS * SPAN
         self.maps = {key: self._map(m) for key, m in self.matrices.items()}
 
-    def _matrices(self) -> dict[tuple[int, int], Matrix]:
-        product, found = self.tiles.parts.product, {}
+    def _matrices(self) -> dict[tuple[int, int], Tensor]:
+        product = self.tiles.parts.product
+        found: dict[tuple[int, int], Tensor] = {}
         for key, effect in sorted(self.effects.items()):
             buffer = self.kernel.buffer(effect.buffer)
-            matrix = matrix_of(buffer, effect.offset, (*product.columns, *product.rows), product.batch)
-            if isinstance(matrix, Matrix) and matrix.inner in product.columns and buffer.dtype.itemsize <= 4:
-                found[key] = matrix
+            tensor = tensor_of(buffer, effect.offset, (*product.columns, *product.rows), product.batch)
+            if isinstance(tensor, Tensor) and tensor.inner in product.columns and buffer.dtype.itemsize <= 4:
+                found |= {key: tensor} if self.tiles.in_order(tensor) else {}
         widest = max((m.buffer.dtype.itemsize for m in found.values()), default=1)
         same = [key for key, m in found.items() if m.buffer.dtype.itemsize == widest]
         self.columns = SPAN // widest
         return {key: found[key] for key in same[:MOST]} if self.tiles.matrix.block[1] % self.columns == 0 else {}
 
-    def _map(self, matrix: Matrix) -> str:
-        formula, batch = self.text.formula, matrix.batch
-        sizes = (matrix.inner, matrix.outer, *(v for v, _ in batch))
+    def _map(self, matrix: Tensor) -> str:
+        formula, rows, left = self.text.formula, self.tiles.parts.product.rows, ROWS
+        box: dict[Var, int] = {}
+        for v, size in reversed(list(zip(rows, self.tiles.matrix.box or (ROWS,), strict=True))):
+            box[v] = min(size, left)
+            left //= box[v]
+        sizes = (matrix.inner, *(v for v, _ in matrix.dims))
         described = TensorMap(
             dtypes.name(matrix.buffer.dtype),
             tuple(formula(v.extent) for v in sizes),
-            tuple(formula(s) for s in (matrix.stride, *(s for _, s in batch))),
-            (self.columns, ROWS, *[1] * len(batch)),
+            tuple(formula(stride) for _, stride in matrix.dims),
+            (self.columns, *(box.get(v, 1) for v, _ in matrix.dims)),
             SPAN,
             formula(matrix.offset),
         )
@@ -94,12 +99,13 @@ class Outlets(FragmentStores):
             text.line("async_fence()")
             text.line("warp_barrier()")
             with text.block(f"if {self.lane} == 0"):
+                column, row = f"{self.column} + g*{self.columns}", self.row
+                if number // count > self.across:
+                    column = f"{self.column} + g % {self.across}*{self.columns}"
+                    row = text.assign("i", f"{self.row} + g // {self.across}*{BELOW}")
+                names = {**self.kernel.names, **self.tiles.rows_at(row)}
                 for k, (key, matrix) in enumerate(self.matrices.items()):
-                    batch = [self.kernel.names[v] for v, _ in matrix.batch]
-                    at = [f"{self.column} + g*{self.columns}", self.row, *batch]
-                    if number // count > self.across:
-                        at[0] = f"{self.column} + g % {self.across}*{self.columns}"
-                        at[1] = f"{self.row} + g // {self.across}*{BELOW}"
+                    at = [column, *(names[v] for v, _ in matrix.dims)]
                     source = f"shared_address() + {self._buffer(k)}"
                     text.line(f"tensor_store_{len(at)}d({self.maps[key]}, {', '.join(at)}, {source})")
                 text.line("tensor_commit()")

@@ -19,8 +19,8 @@ from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText, Place
-from numstax.ir.contraction import Product, product_of
-from numstax.ir.index import ONE, ZERO, Atom, Index, Var, bounds, divides
+from numstax.ir.contraction import Product, Tensor, product_of
+from numstax.ir.index import ONE, ZERO, Atom, Index, Var, as_index, bounds, divides
 from numstax.ir.loops import Buffer, Instr, Kernel, Loop, MatrixTiling, Store
 from numstax.records import record
 from numstax.schedule.record import Recorder, move_effect, prune
@@ -91,13 +91,19 @@ class Tiles:
         self.kernel, self.text, self.parts, self.matrix = kernel, kernel.text, parts, matrix
         product = parts.product
         self.rows, self.columns, self.depth = map(count, (product.rows, product.columns, product.along))
-        self.down = (self.rows + (matrix.block[0] - 1)) // matrix.block[0]
+        self.boxes = tuple(
+            Var(f"{v.name}_box", (v.extent + (size - 1)) // size)
+            for v, size in zip(product.rows if matrix.box else (), matrix.box, strict=True)
+        )
+        self.corner: dict[Atom, str] = {}
+        self.down = count(self.boxes) if matrix.box else (self.rows + (matrix.block[0] - 1)) // matrix.block[0]
         self.across = (self.columns + (matrix.block[1] - 1)) // matrix.block[1]
         self.each = self.down * self.across
         self.count = count(product.batch) * self.each
 
     def locate(self, number: str) -> tuple[str, str]:
-        """The first row and column of a tile; the batch variables get names."""
+        """The first row and column of a tile; the batch variables get names.  Rows of a box are numbered within it, and
+        `corner` has where it begins."""
         text, batch = self.text, self.parts.product.batch
         most = bounds(self.count - 1)[1]
         if batch:
@@ -114,7 +120,11 @@ class Tiles:
         if divides(group, self.down) is not True:
             height = text.assign("g", f"min({self.kernel.index(self.down)} - {first}, {group})")
         down = f"{first} + int64(rest_u32({inside}, {height}))"
-        row = text.assign("i", f"({down})*{self.matrix.block[0]}")
+        row = "0" if self.boxes else text.assign("i", f"({down})*{self.matrix.block[0]}")
+        if self.boxes:
+            names = self._decoded(self.boxes, text.assign("i", down))
+            for v, box, size in zip(self.parts.product.rows, self.boxes, self.matrix.box, strict=True):
+                self.corner[v] = text.assign("i", f"{names[box]}*{size}")
         return row, text.assign("j", f"int64(quotient_u32({inside}, {height}))*{self.matrix.block[1]}")
 
     def width(self) -> int:
@@ -136,6 +146,8 @@ class Tiles:
                 self.kernel.places[buffer.name] = Place(self.text.fresh("r"), array=False)
         self.kernel.places[SUM] = Place(fragment.array, array=True, slot="?")
 
+        boxed = product.rows if self.boxes else ()
+
         def place(number: str) -> tuple[Names, str]:
             chunk = number if piece == 1 else f"({number} // {piece})"
             within = "" if piece == 1 else f" + {number} % {piece}*{width}"
@@ -143,7 +155,9 @@ class Tiles:
             j = self.text.assign("j", f"{column} + {fragment.column(chunk)}{within}")
             names: dict[Atom, str] = {lane: "0"}
             names |= {**self.named(product.rows, i), **self.named(product.columns, j)}
-            return names, self.mask((i, self.rows, self.matrix.block[0]), (j, self.columns, self.matrix.block[1]))
+            rows = [(names[v], v.extent, size) for v, size in zip(boxed, self.matrix.box, strict=True)]
+            rows = rows or [(i, self.rows, self.matrix.block[0])]
+            return names, self.mask(*rows, (j, self.columns, self.matrix.block[1]))
 
         loops = self.parts.rest
         span = Span((*product.batch, *product.rows, *product.columns), lane, width, 1, "", 0, None, True)
@@ -155,7 +169,26 @@ class Tiles:
         made.run(stores_only)
 
     def named(self, variables: tuple[Var, ...], number: str) -> dict[Atom, str]:
-        """Names for the variables at the point of that number."""
+        """Names for the variables at the point of that number; of rows in a box, within it."""
+        if not self.boxes or variables != self.parts.product.rows:
+            return self._decoded(variables, number)
+        inside = tuple(Var(v.name, as_index(size)) for v, size in zip(variables, self.matrix.box, strict=True))
+        names = self._decoded(inside, number)
+        pairs = zip(variables, inside, strict=True)
+        return {v: self.text.assign("i", f"{self.corner[v]} + {names[w]}") for v, w in pairs}
+
+    def in_order(self, tensor: Tensor) -> bool:
+        """Do the rows of a tile lie in a box of the tensor in the order of their numbers?"""
+        rows = self.parts.product.rows
+        found = tuple(v for v, _ in reversed(tensor.dims) if v in rows)
+        return found == rows if self.boxes else len(rows) == 1
+
+    def rows_at(self, number: str) -> dict[Atom, str]:
+        """Where the copy engine finds the row of that number, which may lie outside."""
+        rows = self.parts.product.rows
+        return self.named(rows, number) if self.boxes else {rows[-1]: number}
+
+    def _decoded(self, variables: tuple[Var, ...], number: str) -> dict[Atom, str]:
         names, lines = decode(self.kernel, variables, number)
         for name, value in lines:
             self.text.line(f"{name} = {value}")

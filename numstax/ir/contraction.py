@@ -74,35 +74,31 @@ PIECE = 16
 MOST_BATCHES = 3
 
 
-@record
-class Matrix:
-    """A factor or result as a matrix in memory that the copy engine of a GPU can work on: the variable `inner` has
-    stride 1, and all other strides are multiples of 16 bytes.
+Steps = tuple[tuple[Var, Index], ...]
 
-    stride : of the variable `outer`.  batch : variables and their strides, where these are not 0.
-    """
+
+@record
+class Tensor:
+    """A factor or result as the copy engine of a GPU can work on it: the variable `inner` has stride 1, the others the
+    strides in `dims`, all multiples of 16 bytes, the smallest first."""
 
     buffer: Buffer
     offset: Index
     inner: Var
-    outer: Var
-    stride: Index
-    batch: tuple[tuple[Var, Index], ...]
+    dims: Steps
 
 
-def matrix_of(buffer: Buffer, offset: Index, variables: Variables, batch: Variables) -> Matrix | str:
-    """Accesses at that offset as a matrix over two variables, or why they are none."""
+def tensor_of(buffer: Buffer, offset: Index, variables: Variables, batch: Variables) -> Tensor | str:
+    """Accesses at that offset as a strided array, or why they are none; strides of `batch` may be 0."""
     strides = {v: stride_of(offset, v) for v in (*batch, *variables)}
-    if len(variables) != 2:
-        return "rows or columns are numbered by several variables, or by none"
     inner = next((v for v in variables if strides[v] is ONE), None)
     if inner is None:
         return f"{buffer.name} has no neighbours along its rows or columns"
-    (outer,) = (v for v in variables if v != inner)
     rest, unit = offset - inner, PIECE // buffer.dtype.itemsize
     kept: list[tuple[Var, Index]] = []
-    for v in (outer, *batch):
-        stride = strides[v]
+    for v, stride in strides.items():
+        if v == inner:
+            continue
         if stride is None:
             return f"{buffer.name} is not strided"
         rest = rest - stride * v
@@ -113,13 +109,54 @@ def matrix_of(buffer: Buffer, offset: Index, variables: Variables, batch: Variab
         kept.append((v, stride))
     if divides(unit, rest) is not True or len(kept) > 1 + MOST_BATCHES:
         return f"{buffer.name} does not begin at a multiple of {PIECE} bytes"
-    return Matrix(buffer, rest, inner, outer, kept[0][1], tuple(kept[1:]))
+    return Tensor(buffer, rest, inner, tuple(sorted(kept, key=lambda step: hint(step[1]))))
+
+
+@record
+class Matrix:
+    """A tensor over two variables, the second of which is `outer`, and batches of such matrices.
+
+    stride : of the variable `outer`.  batch : variables and their strides, where these are not 0.
+    """
+
+    buffer: Buffer
+    offset: Index
+    inner: Var
+    outer: Var
+    stride: Index
+    batch: Steps
+
+
+def matrix_of(buffer: Buffer, offset: Index, variables: Variables, batch: Variables) -> Matrix | str:
+    """Accesses at that offset as a matrix over two variables, or why they are none."""
+    if len(variables) != 2:
+        return "rows or columns are numbered by several variables, or by none"
+    found = tensor_of(buffer, offset, variables, batch)
+    if isinstance(found, str):
+        return found
+    strides = dict(found.dims)
+    (outer,) = (v for v in variables if v != found.inner)
+    steps = tuple((v, strides[v]) for v in batch if v in strides)
+    return Matrix(buffer, found.offset, found.inner, outer, strides[outer], steps)
+
+
+def factor_of(kernel: Kernel, product: Product, entry: int, own: Variables) -> Tensor | str:
+    """The factor that is entry of the product's loop, told apart by `own`; or why it is no such tensor."""
+    load = _load_of(product, entry)
+    if load is None:
+        return "a factor is computed, or read where data says"
+    return tensor_of(kernel.buffer(load[0]), load[1], (*product.along, *own), product.batch)
+
+
+def _load_of(product: Product, entry: int) -> tuple[str, Index] | None:
+    """Buffer and offset, where the factor is nothing but read."""
+    found = loads(product.loop.body, entry)
+    return found[0] if product.loop.body[entry].op == "load" and len(found) == 1 else None
 
 
 def operand_of(kernel: Kernel, product: Product, entry: int, own: Variables) -> Matrix | str:
     """The factor that is entry of the product's loop, told apart by `own`; or why it is no such matrix."""
-    instr = product.loop.body[entry]
-    if instr.op != "load" or len(loads(product.loop.body, entry)) != 1:
+    load = _load_of(product, entry)
+    if load is None:
         return "a factor is computed, or read where data says"
-    ((name, offset),) = loads(product.loop.body, entry)
-    return matrix_of(kernel.buffer(name), offset, (*product.along, *own), product.batch)
+    return matrix_of(kernel.buffer(load[0]), load[1], (*product.along, *own), product.batch)

@@ -192,6 +192,7 @@ class MatrixTiling:
     after another; 0: there is a block for each tile.  producers : warps that only load.  turns : warpgroups
     have tiles of their own, so that one multiplies while another one writes results.  cost : predicted seconds.
     split : parts of k that are worth computing apart.  terms : products of TF32 that make one of float32.
+    box : how many values of each variable that numbers rows a tile has, where there are several.
     """
 
     family: str
@@ -205,6 +206,7 @@ class MatrixTiling:
     split: int = 1
     turns: bool = False
     terms: int = 1
+    box: tuple[int, ...] = ()
     cost: float = field(default=0.0, compare=False)
 
     @property

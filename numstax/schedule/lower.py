@@ -75,7 +75,7 @@ class _Lowering:
             self.sites.units[root], self.sites.places[root] = [], self.sites.new(root, self.names.get(root))
         elif root.op == "matmul":
             self._matmul(root)
-        elif root.op == "update":
+        elif root.op == "update" and not (self.products and _is_fill(root.args[0])):
             write_update(root, self.sites, self.over, self.names.get(root))
         elif root.op == "scatter":
             write_scatter(root, self.sites, self.over, self.names.get(root))
@@ -264,3 +264,11 @@ def _kind(spec: InputSpec) -> str:
 def _strides(spec: InputSpec) -> tuple[Index, ...]:
     """An axis of one element has no stride to speak of."""
     return tuple(ZERO if n is ONE else as_index(s) for n, s in zip(spec.shape, spec.strides, strict=True))
+
+
+def _is_fill(node: Node) -> bool:
+    """Is it one number everywhere?  What has a border of it is written by one kernel on a GPU, where the parts would be
+    a launch each."""
+    while node.op in VIEWS:
+        (node,) = node.args
+    return node.op == "constant"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 from numstax import dtypes
 from numstax.atoms import FORMATS
 from numstax.hardware import Gpu
-from numstax.ir.contraction import Matrix, Product, operand_of, product_of
-from numstax.ir.index import ZERO, hint, less, product
+from numstax.ir.contraction import Matrix, Product, Tensor, factor_of, operand_of, product_of
+from numstax.ir.index import ZERO, divides, hint, less, product
 from numstax.ir.loops import Kernel, MatrixTiling, Tiling
 from numstax.tiles.feasibility import Infeasible
 from numstax.tiles.gemm import GemmTile, gemm_tiles
@@ -85,14 +86,46 @@ def _sides(kernel: Kernel, found: Product) -> tuple[Matrix | str, Matrix | str]:
 
 
 def _wgmma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
-    """Warpgroup instructions, where the factors are matrices that the copy engine can read."""
-    sides, kind = _sides(kernel, found), _format(kernel, found)
-    inner = {side.inner for side in sides if isinstance(side, Matrix)}
-    if kind == "tf32" and found.effect.precision == "high":
+    """Warpgroup instructions, where the copy engine can read the factors: matrices, and of the left one also boxes of
+    points that several variables number."""
+    effect, kind = found.effect, _format(kernel, found)
+    if kind == "tf32" and effect.precision == "high":
         return ()  # factors are taken apart in registers
-    if not all(isinstance(side, Matrix) for side in sides) or (FORMATS.get(kind) != 2 and inner != set(found.along)):
+    left = factor_of(kernel, found, effect.value, found.rows)
+    right = factor_of(kernel, found, effect.other, found.columns)
+    if not isinstance(left, Tensor) or not isinstance(right, Tensor) or len(found.columns) != 1 or not found.rows:
         return ()
-    return _taking_turns(found, gpu, _served(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS))
+    *_, last = found.along
+    inner, depth = {left.inner, right.inner}, SPAN // left.buffer.dtype.itemsize
+    if (FORMATS.get(kind) != 2 and inner != {last}) or not inner <= {last, *found.rows, *found.columns}:
+        return ()
+    if len(found.along) > 1 and divides(depth, last.extent) is not True:
+        return ()  # a step would be in two rows of taps
+    served = _taking_turns(found, gpu, _served(found, gpu, kind, "wgmma", lambda tile: tile.warp[0] == ROWS))
+    if len(found.rows) == 1:
+        return served
+    in_order = tuple(v for v, _ in reversed(left.dims) if v in found.rows) == found.rows
+    if left.inner != last or not in_order:
+        return ()
+    return tuple(replace(matrix, box=_box(found, matrix.block[0])) for matrix in served)
+
+
+def _box(found: Product, size: int) -> tuple[int, ...]:
+    """The box of so many rows that covers them with the least left over."""
+    extents = [hint(v.extent) for v in found.rows]
+
+    def boxes(count: int, left: int) -> Iterator[tuple[int, ...]]:
+        if count == 1:
+            yield (left,)
+            return
+        sides = (1 << e for e in range(left.bit_length()))
+        yield from ((*others, side) for side in sides for others in boxes(count - 1, left // side))
+
+    def covered(box: tuple[int, ...]) -> int:
+        return prod(-(-n // b) * b for n, b in zip(extents, box, strict=True))
+
+    # of equals, the one that is nearest to a square of neighbours
+    return min(boxes(len(extents), size), key=lambda b: (covered(b), b))
 
 
 def _taking_turns(found: Product, gpu: Gpu, served: tuple[MatrixTiling, ...]) -> tuple[MatrixTiling, ...]:

@@ -46,11 +46,11 @@ EDGES = (16, 32, 64, 128, 256)
 """Of a block's tile."""
 BUSY = 0.9
 """Of the SMs: a tile is too large where fewer have a block."""
-MARGIN = 1.1
+MARGIN = 1.02
 """How much faster a smaller tile must be predicted to be: predictions are no better than that."""
 SUSTAINED = 0.78
 """Of the rate of matrix instructions: what power lets a chip keep up."""
-HIDDEN = 0.1
+HIDDEN = 0.05
 """What is left of the time of something that goes on beside something longer."""
 GROUPS = (1, 2, 4, 8)
 """Rows of tiles numbered together.  Sixteen read less, by Proposition 9.4, and were measured to be 1% slower."""
@@ -262,8 +262,14 @@ def _default(problem: Product, priced: list[GemmTile], gpu: Gpu) -> GemmTile:
     full = [t for t in priced if t.atom.family == family and t.split == 1 and fills(t)]
     if not full:
         return priced[0]
-    largest = max(full, key=lambda t: (t.block[0] * t.block[1] / (t.block[0] + t.block[1]), -t.cost))
+    largest = max(full, key=lambda t: (_reuse(problem, t), -t.cost))
     return largest if largest.cost <= MARGIN * priced[0].cost else priced[0]
+
+
+def _reuse(problem: Product, tile: GemmTile) -> float:
+    """Multiplications for each element that a block loads, what is padding left out."""
+    m, n = min(tile.block[0], problem.m), min(tile.block[1], problem.n)
+    return m * n / (m + n)
 
 
 def _priced(problem: Product, tile: GemmTile, needs: Usage, gpu: Gpu) -> GemmTile:
@@ -273,18 +279,20 @@ def _priced(problem: Product, tile: GemmTile, needs: Usage, gpu: Gpu) -> GemmTil
     steps = -(-problem.k // (tile.block[2] * tile.split))
     room = gpu.shared_sm // (needs.shared + BARRIERS), gpu.registers_sm // (needs.threads * needs.registers_thread)
     resident = max(1, min(*room, -(-tiles // gpu.sms)))
-    # clock cycles for a step of a tile: multiplying, loading, reading fragments, waiting for the next stage
+    # clock cycles: of the SM with most tiles, multiplying, reading fragments, and waiting for the next stage; of all,
+    # loading, since the cache is theirs together
+    turns = -(-tiles // gpu.sms) * steps
     times = (
-        cost.multiplications / (tiles * steps * SUSTAINED * gpu.rate(tile.atom)),
-        cost.loaded / (tiles * steps * gpu.l2_rate),
-        cost.read / (tiles * steps * gpu.shared_rate),
-        LATENCY * gpu.clock / ((tile.stages - 1) * resident),
+        turns * cost.multiplications / (tiles * steps * SUSTAINED * gpu.rate(tile.atom)),
+        turns * cost.read / (tiles * steps * gpu.shared_rate),
+        turns * LATENCY * gpu.clock / ((tile.stages - 1) * resident),
+        cost.loaded / (min(gpu.sms, 2 * tiles) * gpu.l2_rate),
     )
-    step = max(times) + HIDDEN * (sum(times) - max(times))
-    write = cost.stored / (tiles * gpu.l2_rate)
-    busy = -(-tiles // gpu.sms) * (steps * step + write) / gpu.clock
-    memory = (problem.batch * (problem.m + problem.n) * problem.k * problem.itemsize + cost.stored) / gpu.bandwidth
+    write = -(-tiles // gpu.sms) * cost.stored / (tiles * gpu.l2_rate)
+    busy = (max(times) + HIDDEN * (sum(times) - max(times)) + write) / gpu.clock
+    nbytes = problem.batch * (problem.m + problem.n) * problem.k * problem.itemsize + cost.stored
+    memory = nbytes / (gpu.bandwidth * min(1.0, tiles / (BUSY * gpu.sms)))
     # partial results are read once more, by a kernel of its own
     elements = problem.batch * problem.m * problem.n * tile.split if tile.split > 1 else 0
     parts = 8 * elements / gpu.bandwidth + 2 * LATENCY * (tile.split > 1)
-    return replace(tile, cost=max(busy, memory) + 2 * LATENCY + parts)
+    return replace(tile, cost=max(busy, memory) + HIDDEN * min(busy, memory) + 2 * LATENCY + parts)
