@@ -29,7 +29,7 @@ LONG_PART = 256
 """Terms of a sum that are worth computing apart from others."""
 COPYING, FETCHING = 64, 32
 """Accumulators of a thread, at most, where it also holds fragments and addresses of what is copied, or what passes
-through its registers."""
+through its registers; half of that where several variables number terms, which makes addresses longer."""
 
 
 def tile_product(kernel: Kernel, found: Product, gpu: Gpu) -> Tiling:
@@ -134,7 +134,7 @@ def _taking_turns(found: Product, gpu: Gpu, served: tuple[MatrixTiling, ...]) ->
     square = next((t for t in served if t.block[:2] == (SQUARE, SQUARE)), None)
     rows, columns, _, batch = _extents(found)
     tiles = batch * -(-rows // SQUARE) * -(-columns // SQUARE)
-    if square is None or square.split > 1 or tiles < ENOUGH * gpu.sms:
+    if square is None or square.split > 1 or tiles < ENOUGH * gpu.sms or columns < SQUARE:
         return served
     steps = -(-_extents(found)[2] // square.block[2])
     if steps > SHORT:
@@ -147,7 +147,7 @@ def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
     kind = _format(kernel, found)
     turned = FORMATS.get(kind) == 2
     copied = (isinstance(side, Matrix) and (turned or side.inner in found.along) for side in _sides(kernel, found))
-    most = COPYING if all(copied) else FETCHING
+    most = COPYING if all(copied) else FETCHING if len(found.along) == 1 else FETCHING // 2
     served = _served(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
     apart = kind == "tf32" and found.effect.precision == "high"
     return tuple(replace(tiling, terms=3) for tiling in served) if apart else served

@@ -34,10 +34,11 @@ def matrices(function: Callable, *args: np.ndarray) -> list[MatrixTiling]:
 
 @pytest.fixture
 def tile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Choose the tile of warpgroup instructions; there are no others."""
+    """Choose the tile of warpgroup instructions, which take turns with large ones; there are no others."""
 
     def choose(*block: int) -> None:
-        made = MatrixTiling("wgmma", "bf16", block, (64, block[1]), 3, 2, 4, 4)  # type: ignore[arg-type]
+        turns = block[0] == 128
+        made = MatrixTiling("wgmma", "bf16", block, (128 if turns else 64, block[1]), 3, 2, 4, 4, turns=turns)  # type: ignore[arg-type]
         monkeypatch.setattr(cuda_products, "_served", lambda *given: (made,) if given[3] == "wgmma" else ())
 
     return choose
@@ -48,6 +49,7 @@ def tile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     [
         (2, 13, 64, 64, 3, 1, 1, False, (64, 64, 64)),
         (3, 9, 64, 128, 3, 1, 1, True, (128, 128, 64)),
+        (3, 16, 64, 64, 3, 1, 1, True, (128, 64, 64)),
         (2, 12, 64, 64, 3, 2, 1, False, (64, 64, 64)),
         (1, 7, 128, 64, 2, 1, 0, True, (64, 64, 64)),
         (2, 11, 128, 64, 1, 1, 0, False, (64, 64, 64)),
