@@ -21,7 +21,7 @@ from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
 from numstax.emit.values import cast
-from numstax.ir.index import Atom, Index, Var, as_index, bounds, divides, less, product
+from numstax.ir.index import Atom, Index, Var, as_index, atoms, bounds, divides, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 
 MANY = 768
@@ -74,10 +74,12 @@ def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
     short = "" if scans else " and ".join(f"{factor(kernel.index(n))} < {MANY}" for n in unknown)
     base, apart = (f"{rows}*{first}", "1") if scans else (first, factor(kernel.index(groups.extent)))
     names = [text.assign("i", f"{base} + {k}*{apart}") for k in range(rows)]
-    copies = [kernel.copy({last: name}) for name in names]
+    together = kernel if scans else _at_most(kernel, MANY - 1)
+    copies = [together.copy({last: name}) for name in names]
     for copy in copies:
         _place_locals(copy)
-    alone = copies[0].copy({})  # what the first branch names has no value in the other
+    alone = kernel.copy({})  # what the first branch names has no value in the other
+    alone.places = copies[0].places
     with text.block(f"if {names[-1]} < {extent}{short and f' and {short}'}"):
         _print_row(copies, not scans)
     with text.block("else"):
@@ -87,6 +89,15 @@ def _print_group(kernel: KernelText, last: Var, groups: Var, rows: int) -> None:
             text.line(f"{row} = {f'{place} if {short} else {rows}*{first} + {each}' if short else place}")
             with text.block(f"if {row} < {extent}"):
                 _print_row([alone.copy({last: row})])
+
+
+def _at_most(kernel: KernelText, longest: int) -> KernelText:
+    """The kernel where rows have so many elements at most."""
+    around = {atom for var in kernel.kernel.outer for atom in atoms(var.extent)}
+    sizes = short_sizes(kernel.kernel, longest)
+    if not sizes or not around.isdisjoint(sizes):
+        return kernel
+    return kernel.copy({}, with_short_rows(kernel.kernel, sizes, longest).loops)
 
 
 def _place_locals(kernel: KernelText) -> None:

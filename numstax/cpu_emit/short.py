@@ -17,20 +17,20 @@ LONGEST = 127
 """Elements of a short row: the compiler then takes few vectors at a time, so that little is left over."""
 
 
-def short_sizes(kernel: Kernel) -> tuple[Symbol, ...]:
-    """The sizes that decide whether the rows are short: where none is more than LONGEST, they are."""
+def short_sizes(kernel: Kernel, longest: int = LONGEST) -> tuple[Symbol, ...]:
+    """The sizes that decide whether the rows are short: where none is more than `longest`, they are."""
     effects = [effect for loop in kernel.loops for effect in loop.effects]
     if not kernel.outer or any(isinstance(e, Scan) for e in effects) or not any(isinstance(e, Reduce) for e in effects):
         return ()
     if any(len(loop.inner) > 1 for loop in kernel.loops):
         return ()
     found = (a for loop in kernel.loops for var in loop.inner for a in atoms(var.extent) if isinstance(a, Symbol))
-    return tuple(dict.fromkeys(s for s in found if s.lo < LONGEST and (s.hi is None or s.hi > LONGEST)))
+    return tuple(dict.fromkeys(s for s in found if s.lo < longest and (s.hi is None or s.hi > longest)))
 
 
-def with_short_rows(kernel: Kernel, sizes: tuple[Symbol, ...]) -> Kernel:
-    """`kernel` where none of the sizes is more than LONGEST."""
-    bounded: dict[Atom, Index] = {s: as_index(replace(s, hi=LONGEST)) for s in sizes}
+def with_short_rows(kernel: Kernel, sizes: tuple[Symbol, ...], longest: int = LONGEST) -> Kernel:
+    """`kernel` where none of the sizes is more than `longest`."""
+    bounded: dict[Atom, Index] = {s: as_index(replace(s, hi=longest)) for s in sizes}
 
     def variable(var: Var) -> Var:
         return Var(var.name, substitute(var.extent, bounded))
