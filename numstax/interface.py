@@ -155,8 +155,8 @@ class Interface:
         found = self.bind(args, kwargs)
         if [name for name, _ in found] != [i.name for i in self.inputs]:
             raise SignatureError(
-                f"the arguments are {', '.join(name for name, _ in found)}; "
-                f"{self.function} was exported for {', '.join(i.name for i in self.inputs)}"
+                f"the arguments are {_listed([name for name, _ in found])}; "
+                f"{self.function} was exported for {_listed([i.name for i in self.inputs])}"
             )
         taken = [i.check(value) for i, (_, value) in zip(self.inputs, found, strict=True)]
         sizes = self._sizes(taken)
@@ -272,3 +272,8 @@ def describe(value: Any, name: str, dims: Mapping[int, Dim] | Dim) -> Input:
     if isinstance(value, np.generic) or type(value) in (float, complex):
         return ScalarInput.of(name, value)
     return FixedInput(name, value)
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

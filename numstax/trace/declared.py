@@ -9,7 +9,9 @@ the memory order of intermediate results is never a reason for a decision.
 from __future__ import annotations
 
 import keyword
+import operator
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 from numstax.errors import DimensionError
 from numstax.ir.index import ONE, Index, IndexLike, Remainder, Symbol, as_index, atoms
@@ -29,8 +31,15 @@ class Dim:
     max: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or keyword.iskeyword(self.name):
+        if not isinstance(self.name, str) or not self.name.isidentifier() or keyword.iskeyword(self.name):
             raise DimensionError(f"the name of a Dim is to be an identifier, got {self.name!r}")
+        for end in ("min", "max"):
+            size = getattr(self, end)
+            if size is None and end == "max":
+                continue
+            if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+                raise DimensionError(f"Dim({self.name!r}): {end}={size!r} is not an integer")
+            object.__setattr__(self, end, operator.index(size))
         if self.min < 0:
             raise DimensionError(f"{self}: a size is not negative")
         if self.max is not None and self.min > self.max:

@@ -299,8 +299,8 @@ class ShapeEnvironment:
                 if out[k] is ONE or self.equal(out[k], ONE):
                     out[k] = n
                 elif not self.equal(n, ONE):
-                    shown = " ".join(text(s) for s in shapes)
-                    raise ShapeError(f"operands could not be broadcast together with shapes {shown} ", user_origin())
+                    given = " ".join(map(text, shapes))
+                    raise ShapeError(f"operands could not be broadcast together with shapes {given} ", user_origin())
         return tuple(out)
 
     def fits(self, shape: Shape, target: Shape) -> bool:

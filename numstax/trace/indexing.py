@@ -24,7 +24,7 @@ from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
 from numstax.trace.scopes import in_body
 from numstax.trace.selection import Selection, selected
-from numstax.trace.sizes import Shape, Size, size_of, text
+from numstax.trace.sizes import Shape, Size, shown, size_of, text
 from numstax.trace.views import PickView, ReshapeView, SliceView
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def _wrap(shapes: ShapeEnvironment, k: Index, axis: int, size: Index) -> Index:
     else:
         start, inside = k + size, shapes.at_least(k + size, 0)
     if not inside:
-        raise OutOfBoundsError(f"index {k} is out of bounds for axis {axis} with size {size}", user_origin())
+        message = f"index {shown(k)} is out of bounds for axis {axis} with size {shown(size)}"
+        raise OutOfBoundsError(message, user_origin())
     return start
 
 
@@ -376,8 +377,8 @@ def _mask_fits(x: TracedArray, mask: TracedArray, at: int) -> bool:
     for k, (n, m) in enumerate(zip(x.sizes[at : at + mask.ndim], mask.sizes, strict=True)):
         if not x.recorder.shapes.unify(n, m):
             raise OutOfBoundsError(
-                f"boolean index did not match indexed array along axis {at + k}; size of axis is {n} "
-                f"but size of corresponding boolean axis is {m}",
+                f"boolean index did not match indexed array along axis {at + k}; size of axis is {shown(n)} "
+                f"but size of corresponding boolean axis is {shown(m)}",
                 user_origin(),
             )
     return True

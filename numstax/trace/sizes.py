@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from numstax.errors import AxisError, ShapeError
-from numstax.ir.index import Index, as_index, product
+from numstax.ir.index import Index, Symbol, as_index, atoms, hint, product
 from numstax.trace.origin import user_origin
 
 if TYPE_CHECKING:
@@ -39,7 +39,14 @@ def total(shape: Shape) -> Index:
 
 def text(shape: Sequence[object]) -> str:
     """A shape as NumPy prints it in broadcasting errors: ``(3,)``, ``(2,3)``."""
-    return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+    return "(" + ",".join(map(shown, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def shown(size: object) -> str:
+    """A size in an error: what it is in the call that is traced, where that is known."""
+    if isinstance(size, Index) and all(a.hint is not None for a in atoms(size) if isinstance(a, Symbol)):
+        return str(hint(size))
+    return str(size)
 
 
 def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "") -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import DataDependentError, SizeError, SpecialisationLimitError
+from numstax.errors import DataDependentError, OutOfBoundsError, ShapeError, SizeError, SpecialisationLimitError
 from numstax.ir.index import Symbol, atoms
 from tests.support import same
 
@@ -33,9 +33,12 @@ def test_sizes_zero_and_one_are_special():
     assert counted(lambda x: x * 2 + 1, lengths(3, 1, 0, 7, 1, 0, 11)) == 3
 
 
-def test_contiguous_and_transposed_are_two():
+@pytest.mark.parametrize(("backend", "count"), [("cpu", 2), ("simulate", 1)])
+def test_contiguous_and_transposed_are_two(backend, count):
+    """Arrays that are copied to a GPU are contiguous there, whatever they were."""
     x = np.random.default_rng(0).random((5, 7))
-    assert counted(lambda x: x * 2 + 1, [(x,), (x.T,), (x[:3],), (x[:4].T,), (x,)]) == 2
+    calls = [(x,), (x.T,), (x[:3],), (x[:4].T,), (x,)]
+    assert counted(lambda x: x * 2 + 1, calls, backend=backend) == count
 
 
 def attention(q, k, v):
@@ -279,3 +282,24 @@ def test_rows_of_every_length_side_by_side_or_alone():
             for got, expected in zip(compiled(x), function(x), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
         assert compiled.compile_count == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes"),
+    [
+        (lambda a, b: a + b, (3, 2)),
+        (lambda a, b: np.dot(a, b), (3, 4)),
+        (lambda a, b: np.concatenate([a.reshape(2, -1), b.reshape(2, -1)]), (4, 6)),
+        (lambda a, b: a[b > 0], (3, 4)),
+        (lambda a, b: a[len(b)], (3, 4)),
+        (lambda a, b: a.reshape(len(b), 2), (7, 3)),
+        (lambda a, b: a.__setitem__(slice(None), b), (3, 4)),
+    ],
+)
+def test_errors_name_sizes_and_not_symbols(function, sizes):
+    args = [np.ones(n) for n in sizes]
+    with pytest.raises((ValueError, IndexError)) as theirs:
+        function(*args)
+    with pytest.raises((ShapeError, OutOfBoundsError)) as ours:
+        dynamic(function)(*args)
+    assert str(ours.value).splitlines()[0].strip() == str(theirs.value).strip()

@@ -136,12 +136,21 @@ def test_size_zero_if_declared() -> None:
 # --- declarations -----------------------------------------------------------------------------------
 
 
+def test_limits_of_any_integer_type() -> None:
+    dim = numstax.Dim("n", np.int64(2), np.arange(9).max())
+    assert repr(dim) == "Dim('n', min=2, max=8)"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: numstax.Dim("n", min=5, max=4), "min=5 is more than max=4"),
         (lambda: numstax.Dim("n", min=-1), "a size is not negative"),
         (lambda: numstax.Dim("n rows"), "an identifier, got 'n rows'"),
+        (lambda: numstax.Dim(5), "an identifier, got 5"),
+        (lambda: numstax.Dim("n", max=2.5), r"Dim\('n'\): max=2.5 is not an integer"),
+        (lambda: numstax.Dim("n", min=True), "min=True is not an integer"),
+        (lambda: numstax.Dim("n", min=None), "min=None is not an integer"),
     ],
 )
 def test_dims_without_sense(make: Callable[[], numstax.Dim], message: str) -> None:

@@ -17,6 +17,7 @@ from numstax.trace.functions.linear import product
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
 from numstax.trace.registry import implements, xp
+from numstax.trace.sizes import shown
 from numstax.trace.ufuncs import deliver
 from numstax.trace.views import DiagonalView
 
@@ -102,7 +103,8 @@ def _on_diagonals(subscripts: str, x: TracedArray) -> tuple[str, TracedArray]:
             j = subscripts.index(c, i + 1)
             if not x.recorder.shapes.unify(x.sizes[i], x.sizes[j]):
                 raise ShapeError(
-                    f"dimensions in operand for collapsing index '{c}' don't match ({x.sizes[i]} != {x.sizes[j]})",
+                    f"dimensions in operand for collapsing index '{c}' don't match "
+                    f"({shown(x.sizes[i])} != {shown(x.sizes[j])})",
                     user_origin(),
                 )
             x = x.derive(DiagonalView(0, i, j, x.sizes[i], open=True))
@@ -156,7 +158,7 @@ def _contract(
         if not rec.shapes.unify(n, m) and not rec.shapes.equal(n, ONE) and not rec.shapes.equal(m, ONE):
             raise ShapeError(
                 f"operands could not be broadcast together with remapped shapes [original->remapped]: "
-                f"subscript {c!r} has sizes {n} and {m}",
+                f"subscript {c!r} has sizes {shown(n)} and {shown(m)}",
                 user_origin(),
             )
     stretched = any(not rec.shapes.equal(x.sizes[left.index(c)], y.sizes[right.index(c)]) for c in shared)

@@ -17,7 +17,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.elementwise import type_of
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import normalize_axes, normalize_axis, size_of
+from numstax.trace.sizes import normalize_axes, normalize_axis, shown, size_of
 from numstax.trace.ufuncs import deliver
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def joined(rec: Recorder, arrays: Sequence[TracedArray], axis: int, dtype: Any =
             if j != axis and not rec.shapes.unify(x.sizes[j], first.sizes[j]):
                 raise ShapeError(
                     "all the input array dimensions except for the concatenation axis must match exactly, but along "
-                    f"dimension {j}, the array at index 0 has size {first.sizes[j]} and the array at index {k} has "
-                    f"size {x.sizes[j]}",
+                    f"dimension {j}, the array at index 0 has size {shown(first.sizes[j])} and the array at index {k} "
+                    f"has size {shown(x.sizes[j])}",
                     user_origin(),
                 )
     kind = ops.result_type(*(type_of(x) for x in arrays)) if dtype is None else np.dtype(dtype)

@@ -14,7 +14,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import normalize_axes, normalize_axis, text, total
+from numstax.trace.sizes import normalize_axes, normalize_axis, shown, text, total
 from numstax.trace.ufuncs import deliver
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def matmul(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
     if not rec.shapes.unify(x.sizes[-1], inner):
         raise ShapeError(
             "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
-            f"(n?,k),(k,m?)->(n?,m?) (size {inner} is different from {x.sizes[-1]})",
+            f"(n?,k),(k,m?)->(n?,m?) (size {shown(inner)} is different from {shown(x.sizes[-1])})",
             user_origin(),
         )
     wide = product(rec, x[None, :] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y)
@@ -83,8 +83,8 @@ def dot(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
     right = y.ndim - 2 if y.ndim > 1 else 0
     if not rec.shapes.unify(x.sizes[-1], y.sizes[right]):
         raise ShapeError(
-            f"shapes {text(x.sizes)} and {text(y.sizes)} not aligned: {x.sizes[-1]} (dim {x.ndim - 1}) != "
-            f"{y.sizes[right]} (dim {right})",
+            f"shapes {text(x.sizes)} and {text(y.sizes)} not aligned: {shown(x.sizes[-1])} (dim {x.ndim - 1}) != "
+            f"{shown(y.sizes[right])} (dim {right})",
             user_origin(),
         )
     result = contract(rec, x, y, (x.ndim - 1,), (right,))
@@ -106,8 +106,8 @@ def inner(rec: Recorder, a: Any, b: Any, /) -> TracedArray:
         return rec.elementwise("multiply", x, y)
     if not rec.shapes.unify(x.sizes[-1], y.sizes[-1]):
         raise ShapeError(
-            f"shapes {text(x.sizes)} and {text(y.sizes)} not aligned: {x.sizes[-1]} (dim {x.ndim - 1}) != "
-            f"{y.sizes[-1]} (dim {y.ndim - 1})",
+            f"shapes {text(x.sizes)} and {text(y.sizes)} not aligned: {shown(x.sizes[-1])} (dim {x.ndim - 1}) != "
+            f"{shown(y.sizes[-1])} (dim {y.ndim - 1})",
             user_origin(),
         )
     return contract(rec, x, y, (x.ndim - 1,), (y.ndim - 1,))

@@ -21,6 +21,7 @@ from numstax.trace.sizes import (
     as_shape,
     normalize_axes,
     normalize_axis,
+    shown,
     size_of,
     text,
     total,
@@ -42,7 +43,7 @@ def _complete(rec: Recorder, shape: Shape, old: Shape) -> Shape:
     fits = (not shapes.equal(known, 0) and shapes.divides(known, whole)) if gaps else shapes.equal(known, whole)
     if not fits:
         wanted = text(shape)
-        raise ShapeError(f"cannot reshape array of size {whole} into shape {wanted}", user_origin())
+        raise ShapeError(f"cannot reshape array of size {shown(whole)} into shape {wanted}", user_origin())
     rest = shapes.resolve(whole) // shapes.resolve(known) if gaps else ONE
     return tuple(rest if k in gaps else n for k, n in enumerate(shape))
 
