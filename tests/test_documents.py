@@ -32,7 +32,7 @@ def test_readme_example_runs_when_pasted(tmp_path: Path) -> None:
     assert any(line.startswith("def ") for line in lines)  # the printed source
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/architecture.md", "docs/loops.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/architecture.md", "docs/loops.md", "docs/dynamic.md"])
 def test_named_files_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text)) | set(re.findall(r"\]\(([\w/.]+)\)", text))

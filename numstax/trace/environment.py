@@ -179,6 +179,10 @@ class ShapeEnvironment:
         """`index` with everything put in that has been found out about its symbols."""
         return substitute(index, self._replaced) if self._replaced else index
 
+    def renamed(self, index: Index) -> Index:
+        """`index` with what its symbols have become: all that may be put into what is to be checked."""
+        return substitute(index, {atom: v for atom, v in self._replaced.items() if isinstance(atom, Symbol)})
+
     # --- questions --------------------------------------------------------------------------------
 
     def number(self, size: Index) -> int:
@@ -330,7 +334,9 @@ class ShapeEnvironment:
         self.facts.append(fact)
 
     def _narrow(self, fact: Fact) -> bool:
-        """Put a fact about one symbol into its bounds."""
+        """Put an inequality of one symbol into its bounds."""
+        if fact.relation == "==":
+            return False
         terms = [(m, c) for m, c in fact.index.terms if m]
         symbol, coef = terms[0][0][0], terms[0][1]
         if len(terms) != 1 or len(terms[0][0]) != 1 or not isinstance(symbol, Symbol):
@@ -377,8 +383,11 @@ class ShapeEnvironment:
         return False
 
     def _may_be(self, symbol: Symbol, value: Index) -> bool:
-        """Can `value` stand for the symbol?  Its bounds become facts about `value`."""
-        if symbol.hint is None or not self.has_hint(value):
+        """Can `value` stand for the symbol?  Its bounds become facts about `value`.  A size that depends on data is
+        compared with what stands for it where it is found."""
+        if symbol.hint is None:
+            return bool(self.known(">=", value - symbol.lo))
+        if not self.has_hint(value):
             return False
         if self.holds(">=", value - symbol.lo) and symbol.hi is not None:
             self.holds(">=", symbol.hi - value)

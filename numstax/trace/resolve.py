@@ -17,17 +17,17 @@ from numstax.trace.environment import ShapeEnvironment
 
 
 def resolved(graph: Graph, shapes: ShapeEnvironment) -> Graph:
-    return map_sizes(graph, shapes.resolve) if shapes.values else graph
+    return map_sizes(graph, shapes.resolve, shapes.renamed) if shapes.values else graph
 
 
-def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
+def map_sizes(graph: Graph, change: Callable[[Index], Index], checked: Callable[[Index], Index] | None = None) -> Graph:
     """The graph with every size changed, in bodies of control flow too; broadcasts and reshapes that change nothing any
-    more are left out."""
+    more are left out.  `checked` : what changes sizes in asserts instead."""
 
     def leaf(item: object) -> object:
         if isinstance(item, Index):
             return change(item)
-        return map_sizes(item, change) if isinstance(item, Graph) else item
+        return map_sizes(item, change, checked) if isinstance(item, Graph) else item
 
     def tree(value: Any) -> Any:
         return map_tree(value, leaf)
@@ -42,6 +42,9 @@ def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
             attrs = {key: tree(value) for key, value in node.attrs}
             made[node] = builder.node(node.op, args, shape, node.dtype, node.origin, **attrs)
 
+    def stated(item: object) -> object:
+        return (checked or change)(item) if isinstance(item, Index) else item
+
     def output(out: Output) -> Output:
         return replace(out, node=made[out.node], views=tree(out.views))
 
@@ -49,7 +52,7 @@ def map_sizes(graph: Graph, change: Callable[[Index], Index]) -> Graph:
         tuple(replace(spec, shape=tree(spec.shape), strides=tree(spec.strides)) for spec in graph.inputs),
         tuple(map(output, graph.outputs)),
         tuple((position, made[node]) for position, node in graph.writes),
-        tree(graph.asserts),
+        tuple(row for row in map_tree(graph.asserts, stated) if row[1] is not row[2]),
         graph.sizes,
         tuple(made[node] for node in graph.binders),
     )

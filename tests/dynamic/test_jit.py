@@ -303,3 +303,9 @@ def test_errors_name_sizes_and_not_symbols(function, sizes):
     with pytest.raises((ShapeError, OutOfBoundsError)) as ours:
         dynamic(function)(*args)
     assert str(ours.value).splitlines()[0].strip() == str(theirs.value).strip()
+
+
+def test_means_of_what_is_selected_fix_no_sizes():
+    rng = np.random.default_rng(0)
+    calls = [(rng.random(n),) for n in (5, 9, 40)]
+    assert counted(lambda x: (x[x > 0.5].mean(), x.mean(where=x < 0.9), x.std(where=x < 0.9)), calls) == 1

@@ -25,7 +25,7 @@ def _count(rec: Recorder, x: TracedArray, axis: Any, keepdims: bool, where: Any)
         for k in normalize_axes(axis, x.ndim):
             count *= x.shape[k]
         return count
-    mask = rec.elementwise("logical_and", where, xp.broadcast_to(True, x.shape))
+    mask = rec.elementwise("logical_and", where, xp.broadcast_to(rec.lift(True), x.shape))
     return reduction(rec, "add", mask, axis, dtypes.INT64, keepdims)
 
 
