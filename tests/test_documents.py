@@ -36,7 +36,8 @@ def test_readme_example_runs_when_pasted(tmp_path: Path) -> None:
 def test_named_files_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text)) | set(re.findall(r"\]\(([\w/.]+)\)", text))
-    missing = [n for n in named if not any((base / n).exists() for base in (ROOT, ROOT / "numstax"))]
+    bases = ROOT, ROOT / "numstax", (ROOT / document).parent
+    missing = [n for n in named if not any((base / n).exists() for base in bases)]
     assert not missing
 
 

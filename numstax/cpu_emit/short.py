@@ -17,12 +17,16 @@ LONGEST = 127
 """Elements of a short row: the compiler then takes few vectors at a time, so that little is left over."""
 
 
+LARGEST = 64
+"""Instructions of kernels that are printed twice, at most: others take long to compile, and to run."""
+
+
 def short_sizes(kernel: Kernel, longest: int = LONGEST) -> tuple[Symbol, ...]:
     """The sizes that decide whether the rows are short: where none is more than `longest`, they are."""
     effects = [effect for loop in kernel.loops for effect in loop.effects]
     if not kernel.outer or any(isinstance(e, Scan) for e in effects) or not any(isinstance(e, Reduce) for e in effects):
         return ()
-    if any(len(loop.inner) > 1 for loop in kernel.loops):
+    if any(len(loop.inner) > 1 for loop in kernel.loops) or sum(len(loop.body) for loop in kernel.loops) > LARGEST:
         return ()
     found = (a for loop in kernel.loops for var in loop.inner for a in atoms(var.extent) if isinstance(a, Symbol))
     return tuple(dict.fromkeys(s for s in found if s.lo < longest and (s.hi is None or s.hi > longest)))
