@@ -27,7 +27,7 @@ MOST_TOGETHER = 8
 """Rows of tiles numbered together: with more, an H200 was slower."""
 LONG_PART = 256
 """Terms of a sum that are worth computing apart from others."""
-COPYING, FETCHING = 64, 32
+COPYING, FETCHING = 128, 32
 """Accumulators of a thread, at most, where it also holds fragments and addresses of what is copied, or what passes
 through its registers; half of that where several variables number terms, which makes addresses longer."""
 
