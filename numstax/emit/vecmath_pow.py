@@ -176,9 +176,9 @@ def rsqrt_cubed(x: Value) -> Value:
     """x**-1.5, as (1/x)**1.5, which stays in the range as long as the result does."""
     inverse = 1.0 / (x + 0.0)  # a negative zero is one, too
     root = sqrt(inverse)
-    # what the quotient lost, and the root; not finite for 0 and infinity
-    lost = root * 0.5 * fma(inverse * 3, fma(-inverse, x, 1.0), fma(-root, root, inverse))
-    return where(absolute(lost) < inf, fma(inverse, root, lost), inverse * root)
+    # what the quotient lost; not finite for 0 and infinity
+    lost = root * 1.5 * (inverse * fma(-inverse, x, 1.0))
+    return fma(inverse, root, where(absolute(lost) < inf, lost, 0.0))
 
 
 def _corrected(result: Value, lost: Value) -> Value:

@@ -16,6 +16,8 @@ MOST, MOST_INNER = 9, 4
 """Elements that a chain goes through; along the last axis, where a loop reads its elements side by side."""
 LEAST = 1 << 12
 """Elements below which nothing is gained."""
+_NEVER_NEGATIVE = ("square", "absolute", "hypot", "exp", "exp2")
+"""Operations whose zeros are positive."""
 
 
 def unrolled(builder: Builder, node: Node, x: Node) -> Node | None:
@@ -45,7 +47,9 @@ def unrolled(builder: Builder, node: Node, x: Node) -> Node | None:
 
 def _chain(builder: Builder, node: Node, op: str, parts: list[Node]) -> Node:
     start = []
-    if op == "add" and dtypes.kind(node.dtype) in "fc":  # the sum of zeros is positive
+    kind = dtypes.kind(node.dtype)
+    if op == "add" and kind in "fc" and not (kind == "f" and parts[0].op in _NEVER_NEGATIVE):
+        # the sum of zeros is positive
         zero = builder.node("constant", (), (), node.dtype, node.origin, value=Literal.of(0, node.dtype))
         start = [builder.node("broadcast_to", (zero,), node.shape, node.dtype, node.origin) if node.shape else zero]
     result, *rest = start + parts

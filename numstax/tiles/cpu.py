@@ -80,10 +80,23 @@ def _rows(kernel: Kernel) -> int:
         return SCAN_ROWS if len(kernel.loops) == 1 and all(isinstance(e, Scan) for e in effects) else 1
     reductions = [e for e in effects if isinstance(e, Reduce)]
     plain = all(e.op in _TOGETHER for e in reductions) and not any(isinstance(e, Accumulate) for e in effects)
+    if reductions and plain and any(_gathered(loop, kernel.outer) >= 2 for loop in kernel.loops):
+        return 2
     short = all(_is_short(loop.inner[-1].extent) for loop in kernel.loops if loop.inner)
     if _costly(kernel) or not (reductions and plain and short and hint(kernel.outer[-1].extent) >= LEAST_ROWS):
         return 1
     return 4 if len(kernel.loops) == 1 else 2
+
+
+def _gathered(loop: Loop, outer: Sequence[Var]) -> int:
+    """How many loads are the same for all rows, and have to be sorted into vectors (positions of points)?"""
+    if not loop.inner:
+        return 0
+    lane = loop.inner[-1]
+    return sum(
+        stride_of(offset, lane) not in (ZERO, ONE, as_index(-1)) and all(stride_of(offset, v) is ZERO for v in outer)
+        for _, offset in loop.loads()
+    )
 
 
 def _is_short(extent: Index) -> bool:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import numstax
 from numstax import dtypes
 from numstax.ir.index import ZERO, Index, Ref, as_index
 from numstax.ir.loops import Reduce, Scan, Schedule, Store
@@ -252,3 +253,15 @@ def test_wide_pointwise_kernel_of_few_rows_is_cut_along_the_row() -> None:
     )
     check(sched, normal((2,), F4), normal((20000,), F4, 1))
     assert "min(" in emitted_text(sched)
+
+
+@pytest.mark.parametrize("n", [70, 71])
+def test_rows_that_sort_the_same_loads_into_vectors_go_in_pairs(n: int) -> None:
+    def program(points):
+        away = points[None, :, :] - points[:, None, :]
+        return (1.0 / ((away**2).sum(axis=-1) + 1.0)).sum(axis=1)
+
+    points = np.sin(np.arange(3.0 * n)).reshape(n, 3)
+    compiled = numstax.jit(program, strict=True)
+    np.testing.assert_allclose(compiled(points), program(points), rtol=1e-13)
+    assert "unroll=2" in compiled.inspect()

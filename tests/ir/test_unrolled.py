@@ -62,3 +62,15 @@ def test_a_chain_is_made_of_what_it_needs():
     x, weights = rng.normal(size=(70, 3)), rng.random(70)
     for got, want in zip(numstax.jit(program, strict=True)(x, weights), program(x, weights), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("terms", "zeros"), [(np.square, 0), (np.abs, 0), (np.negative, 1)])
+def test_a_sum_starts_with_zero_where_its_first_term_may_be_a_negative_one(terms, zeros):
+    def program(x):
+        return terms(x).sum(axis=-1)
+
+    x = np.zeros((LONG, 3))
+    graph = simplify(numstax.make_graph(program, (x,)))
+    assert sum(n.op == "constant" for n in graph.nodes()) == zeros
+    got = numstax.jit(program, strict=True)(x)
+    assert not np.signbit(got).any()
