@@ -30,7 +30,7 @@ else:
 _LOG = """\
 {r}h = hypot_f64({r}x, {r}y)
 if {r}h > 0.5 and {r}h < 2:
-    {r}m, {r}n = max(abs({r}x), abs({r}y)), min(abs({r}x), abs({r}y))
+    {r}m, {r}n = maximum_f64(abs({r}x), abs({r}y)), minimum_f64(abs({r}x), abs({r}y))
     {r}u = log1p_f64(({r}m - 1) * ({r}m + 1) + {r}n * {r}n) * 0.5
 elif {r}h == math.inf and abs({r}x) < math.inf and abs({r}y) < math.inf:
     {r}u = log_f64(hypot_f64({r}x * 0.5, {r}y * 0.5)) + 0.6931471805599453

@@ -324,9 +324,10 @@ class BodyText:
         args = tuple(self.value(a) for a in instr.args)
         operands = tuple(self.dtype(a) for a in instr.args)
         depth = self._depths[k]
+        complex_ = dtypes.kind(instr.dtype) == "c"  # its parts are named apart: it gets a name itself
         match instr.op:
             case "const":
-                return True, literal(instr.attr, instr.dtype)
+                return not complex_, literal(instr.attr, instr.dtype)
             case "index":
                 text = self.offset(instr.attr, depth)  # type: ignore[arg-type]
                 return True, f"{instr.dtype.name}({text})"
@@ -372,6 +373,7 @@ class BodyText:
         if args:
             return False, f"({text} if {args[0]} else {zero(instr.dtype)})"
         plain = buffer.kind == "scalar" or (self._uses[k] == 1 and self._depths[k] == self.depth)
+        plain = plain and dtypes.kind(buffer.dtype) != "c"
         return plain and name not in self._written and not dtypes.is_low(buffer.dtype), text
 
     def _wrap(self, instr: Instr, args: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ What program text may name besides builtins and `math`:
   transpose_<dtype>(to, to_pitch, source, source_pitch)
                                            to[i*to_pitch + j] = source[j*source_pitch + i] for i, j < n, where n is
                                            16, or 8 for elements of 8 bytes (dtypes of at most 8 bytes)
+  min(a, b), max(a, b)                     of int64 (compiled at once, where Numba's are functions to be compiled)
   rolled(n)                                n, of which the optimiser knows only which power of two divides it: a loop
                                            over a range that ends there is not written out for every step
   run_<name>(calls, arguments..), share_<name>(calls, team, tasks, grain, arguments..)
@@ -45,12 +46,21 @@ from llvmlite import ir
 from llvmlite.binding import ffi
 from numba.core import cgutils, optional, types  # noqa: F401  (importing registers implementations)
 from numba.core.codegen import CPUCodeLibrary
-from numba.core.compiler import Flags, compile_extra
+from numba.core.compiler import CompilerBase, Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
 from numba.core.typing.templates import Signature
+from numba.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA, TranslateByteCode
 from numba.cpython import builtins, cmathimpl, mathimpl, numbers, rangeobj, slicing, tupleobj  # noqa: F401
 from numba.extending import intrinsic as numba_intrinsic
 
@@ -113,7 +123,7 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
             target.refresh()
             library = _Library(target.codegen(), program.name)
             compiled = compile_extra(
-                typing, target, namespace[program.entry], signature, types.void, flags, {}, library=library
+                typing, target, namespace[program.entry], signature, types.void, flags, {}, library, _Front
             )
             library.finalize()
     except NumbaError as error:
@@ -165,6 +175,20 @@ class _Library(CPUCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
+
+
+class _Front(CompilerBase):
+    """Numba's passes that programs need; the others, for closures, arrays and constants, take a tenth of the time."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = PassManager("program")
+        for step in (
+            *(TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA),
+            *(NopythonTypeInference, PreLowerStripPhis, AnnotateTypes, NativeLowering, NoPythonBackend),
+        ):
+            passes.add_pass(step, step.__name__)
+        passes.finalize()
+        return [passes]
 
 
 @contextmanager
@@ -279,6 +303,8 @@ def _pointer_helpers() -> dict[str, object]:
         return builder.bitcast(pointer, context.get_value_type(signature.return_type))
 
     helpers: dict[str, object] = {"rolled": _expanding("rolled", types.int64, (types.int64,), _hide)}
+    for name, sign in (("min", "<"), ("max", ">")):
+        helpers[name] = _expanding(name, types.int64, (types.int64, types.int64), partial(_chosen, sign))
     for dtype in dtypes.SUPPORTED:
         pointer = types.CPointer(_storage(dtype))
         for prefix, base in (("scratch", types.CPointer(types.uint8)), ("offset", pointer)):
@@ -297,6 +323,13 @@ def _hide(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple
     (n,) = args
     hidden = builder.asm(ir.FunctionType(n.type, [n.type]), "", "=r,0", args, side_effect=False)
     return builder.and_(hidden, builder.neg(builder.and_(n, builder.neg(n))))
+
+
+def _chosen(
+    sign: str, context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]
+) -> ir.Value:
+    a, b = args
+    return builder.select(builder.icmp_signed(sign, a, b), a, b)
 
 
 _LINE = 64
