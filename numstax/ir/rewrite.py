@@ -1,9 +1,10 @@
-"""Simplification of Graphs before lowering: only what keeps every bit of every result, products of matrices aside.
+"""Simplification of Graphs before lowering: only what keeps every bit of every result, products of matrices and
+magnitudes of complex numbers aside.
 
 A Graph enters; an equal one leaves, its nodes new.  One pass over the nodes in topological order: views of
 views are composed, lossless casts and selections by constants removed, constants folded, in the bodies of control
 flow too; states that nobody needs are dropped (see `prune`), small products of matrices become sums (see `products`),
-short reductions become chains (see `unrolled`).
+short reductions become chains (see `unrolled`), magnitudes are compared by their squares (see `magnitudes`).
 Floating-point identities that fail for NaN,
 infinities or signed zeros (``x*0``, ``x + 0``, ``x - x``) are left alone.
 """
@@ -22,6 +23,7 @@ import numpy as np
 from numstax import dtypes
 from numstax.ir.graph import CONTROL, Builder, Graph, Literal, Node, is_state
 from numstax.ir.index import ONE, ZERO, as_index
+from numstax.ir.magnitudes import COMPARISONS, by_squares
 from numstax.ir.ops import ELEMENTWISE, REDUCTIONS
 from numstax.ir.products import as_reduction
 from numstax.ir.prune import handed_on, pruned
@@ -117,6 +119,7 @@ class _Rewriter:
             "remainder": self.remainder,
             "floor_divide": self.floor_divide,
             "matmul": self.matmul,
+            **dict.fromkeys(COMPARISONS, self.comparison),
             **{f"reduce_{op}": self.reduce for op in REDUCTIONS},
         }
 
@@ -267,6 +270,12 @@ class _Rewriter:
 
     def matmul(self, node: Node, a: Node, b: Node) -> Node | None:
         return as_reduction(self.builder, node, a, b, self.inside)
+
+    def comparison(self, node: Node, a: Node, b: Node) -> Node | None:
+        left, right = _constant(a), _constant(b)
+        if right is not None:
+            return by_squares(self.builder, node, a, right, node.op)
+        return None if left is None else by_squares(self.builder, node, b, left, COMPARISONS[node.op])
 
     def reduce(self, node: Node, x: Node) -> Node | None:
         return unrolled(self.builder, node, x)
