@@ -8,7 +8,8 @@ addition while others go on.  So are short reductions, most of whose time is bet
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from numstax import dtypes
@@ -17,12 +18,14 @@ from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.short import LONGEST, short_sizes, with_short_rows
 from numstax.cpu_emit.space import points, task_count
 from numstax.emit.combine import combine, nothing
+from numstax.emit.idle import TOGETHER, idle_mask
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
 from numstax.emit.values import cast
 from numstax.ir.index import Atom, Index, Var, as_index, atoms, bounds, divides, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
+from numstax.tiles.cpu import access
 
 MANY = 768
 """Elements of a row that are read faster in one stream of memory than in several."""
@@ -138,14 +141,17 @@ class _RowLoop:
             copy.carries = [(e, self.text.fresh("c")) for e in loop.effects if isinstance(e, Scan)]
             self.copies.append(copy)
         self.blocked = any(r.block for c in self.copies for r in c.reductions) and not short
+        plain = len(kernels) == 1 and len(loop.inner) > 0 and not (self.blocked or self.ahead)
+        self.idle = idle_mask(loop) if plain else None
         self._use(self._axes(kernels[0], self.blocked))
 
     def _axes(self, kernel: KernelText, blocked: bool) -> list[Axis]:
         axes: list[Axis] = []
         for var in self.loop.inner:
             extent = kernel.index(var.extent)
-            size = ahead.BLOCK if self.ahead else BLOCK
-            if var is self.loop.inner[-1] and (self.ahead or (blocked and _longer_than_block(var.extent))):
+            size = ahead.BLOCK if self.ahead else BLOCK if self.idle is None else TOGETHER
+            cut = self.ahead or self.idle is not None or (blocked and _longer_than_block(var.extent))
+            if var is self.loop.inner[-1] and cut:
                 block = self.text.fresh("k")
                 axes.append(Axis(None, block, "0", extent, str(size)))
                 end = f"{block} + {size}"
@@ -216,7 +222,10 @@ class _RowLoop:
                 r.begin_block()
             self._ask_ahead(copy.kernel)
         for k, body in enumerate(self.copies[0].bodies):
-            with self.text.block(body.axes[depth].header):
+            with ExitStack() as stack:
+                if self.idle is not None:
+                    stack.enter_context(self.text.block(f"if {self._is_wanted(body, self.idle)}"))
+                stack.enter_context(self.text.block(body.axes[depth].header))
                 for copy in self.copies:
                     copy.bodies[k].enter(depth + 1)
                 self._print_effects(k)
@@ -224,6 +233,16 @@ class _RowLoop:
         for copy in self.copies:
             for r in copy.reductions:
                 r.end_block(names, partial(self._again, copy))
+
+    def _is_wanted(self, body: BodyText, mask: int) -> str:
+        """Does the mask hold for one of the elements of the last axis?"""
+        axis, wanted, at = body.axes[-1], self.text.assign("m", "False"), self.text.fresh("j")
+        name, offset = access(body.loop.body[mask])
+        with self.text.block(replace(axis, name=at).header):
+            assert axis.var is not None
+            kernel = body.kernel.copy({**body.names, axis.var: at})
+            self.text.line(f"{wanted} = {wanted} | {kernel.load(name, kernel.index(offset))}")
+        return wanted
 
     def _ask_ahead(self, kernel: KernelText) -> None:
         for name, offset in self.ahead:

@@ -7,6 +7,7 @@ inexact as the magnitude itself.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def by_squares(builder: Builder, node: Node, magnitude: Node, limit: np.generic,
     return make("logical_or", compared, make("isinf", z, dtype=node.dtype), dtype=node.dtype)
 
 
-def _exact_square(limit: np.generic) -> np.generic | None:
+def _exact_square(limit: Any) -> np.generic | None:
     """The square of a positive number, where it is exact and the squares of parts stay in the range."""
     largest = 2.0 ** (np.finfo(limit.dtype).maxexp // 4)
     if not 1 / largest < limit < largest:
