@@ -14,6 +14,7 @@ from itertools import groupby
 
 from numstax.cpu_emit.column import Column, column
 from numstax.cpu_emit.space import ENOUGH_TASKS, points, task_count
+from numstax.emit.idle import TOGETHER, idle_mask, is_wanted
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
@@ -103,7 +104,8 @@ class _LaneLoops:
             self._piece(piece.loops, self.kernel.within(self.axis(), piece))
 
     def _piece(self, loops: Sequence[Loop], axis: Axis) -> None:
-        chunk = self._chunk()
+        mask = idle_mask(self.kernel.kernel, loops[0]) if len(loops) == 1 else None
+        chunk = self._chunk() if mask is None else TOGETHER
         if chunk == 1:
             self._pass(loops, [axis])
             return
@@ -112,7 +114,7 @@ class _LaneLoops:
         # a mask, which shows the compiler that less than a vector is left
         self.text.line(f"{whole} = {axis.stop} - (({axis.stop} - {factor(axis.start)}) & {chunk - 1})")
         blocks = Axis(None, part, axis.start, whole, str(chunk))
-        self._pass(loops, [blocks, replace(axis, start=part, stop=f"{part} + {chunk}")])
+        self._pass(loops, [blocks, replace(axis, start=part, stop=f"{part} + {chunk}")], mask)
         self._pass(loops, [replace(axis, start=whole)])
 
     def _chunk(self) -> int:
@@ -122,12 +124,15 @@ class _LaneLoops:
         known = self.start == "0" and self.stop.isdigit()
         return 1 if tiling.form != "pointwise" or known else tiling.unroll
 
-    def _pass(self, loops: Sequence[Loop], axes: Sequence[Axis]) -> None:
+    def _pass(self, loops: Sequence[Loop], axes: Sequence[Axis], mask: int | None = None) -> None:
+        """`mask` : what is wanted along the last axis."""
         bodies = [BodyText(self.kernel, loop, axes, loops) for loop in loops]
         with ExitStack() as stack:
             for depth, axis in enumerate(axes):
                 for body in bodies:
                     body.enter(depth)
+                if mask is not None and axis is axes[-1]:
+                    stack.enter_context(self.text.block(f"if {is_wanted(bodies[0], mask)}"))
                 stack.enter_context(self.text.block(axis.header))
             for body in bodies:
                 body.enter(len(axes))

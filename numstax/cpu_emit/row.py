@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from numstax import dtypes
@@ -18,14 +18,13 @@ from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.short import LONGEST, short_sizes, with_short_rows
 from numstax.cpu_emit.space import points, task_count
 from numstax.emit.combine import combine, nothing
-from numstax.emit.idle import TOGETHER, idle_mask
+from numstax.emit.idle import TOGETHER, idle_mask, is_wanted
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.pieces import pieces
 from numstax.emit.text import factor
 from numstax.emit.values import cast
 from numstax.ir.index import Atom, Index, Var, as_index, atoms, bounds, divides, less, product
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
-from numstax.tiles.cpu import access
 
 MANY = 768
 """Elements of a row that are read faster in one stream of memory than in several."""
@@ -142,7 +141,7 @@ class _RowLoop:
             self.copies.append(copy)
         self.blocked = any(r.block for c in self.copies for r in c.reductions) and not short
         plain = len(kernels) == 1 and len(loop.inner) > 0 and not (self.blocked or self.ahead)
-        self.idle = idle_mask(loop) if plain else None
+        self.idle = idle_mask(kernels[0].kernel, loop) if plain else None
         self._use(self._axes(kernels[0], self.blocked))
 
     def _axes(self, kernel: KernelText, blocked: bool) -> list[Axis]:
@@ -224,7 +223,7 @@ class _RowLoop:
         for k, body in enumerate(self.copies[0].bodies):
             with ExitStack() as stack:
                 if self.idle is not None:
-                    stack.enter_context(self.text.block(f"if {self._is_wanted(body, self.idle)}"))
+                    stack.enter_context(self.text.block(f"if {is_wanted(body, self.idle)}"))
                 stack.enter_context(self.text.block(body.axes[depth].header))
                 for copy in self.copies:
                     copy.bodies[k].enter(depth + 1)
@@ -233,16 +232,6 @@ class _RowLoop:
         for copy in self.copies:
             for r in copy.reductions:
                 r.end_block(names, partial(self._again, copy))
-
-    def _is_wanted(self, body: BodyText, mask: int) -> str:
-        """Does the mask hold for one of the elements of the last axis?"""
-        axis, wanted, at = body.axes[-1], self.text.assign("m", "False"), self.text.fresh("j")
-        name, offset = access(body.loop.body[mask])
-        with self.text.block(replace(axis, name=at).header):
-            assert axis.var is not None
-            kernel = body.kernel.copy({**body.names, axis.var: at})
-            self.text.line(f"{wanted} = {wanted} | {kernel.load(name, kernel.index(offset))}")
-        return wanted
 
     def _ask_ahead(self, kernel: KernelText) -> None:
         for name, offset in self.ahead:

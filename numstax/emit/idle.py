@@ -1,15 +1,17 @@
 """Elements that a loop leaves as they are: where a mask does not hold, ``a[mask] = f(a[mask])`` changes nothing.
 
 A Loop enters; the entry of its body that is such a mask leaves, where there is one.  A printer can then pass over
-neighbours of which none is wanted.
+neighbours of which none is wanted: `is_wanted` prints the test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from numstax import dtypes
-from numstax.ir.loops import CHECKS, Effect, Instr, Loop, Reduce, Store
+from numstax.emit.nest import BodyText
+from numstax.ir.loops import CHECKS, Effect, Instr, Kernel, Loop, Reduce, Store
 from numstax.tiles.cpu import access
 
 TOGETHER = 32
@@ -22,13 +24,26 @@ Known = int | bool
 value or that as a number."""
 
 
-def idle_mask(loop: Loop) -> int | None:
-    """The entry of a load: where it is False, the effects of the loop are none."""
+def idle_mask(kernel: Kernel, loop: Loop) -> int | None:
+    """The entry of a load from memory: where it is False, the effects of the loop are none."""
     operations = sum(instr.op not in ("load", "const", "cast", "index") for instr in loop.body)
     if operations < LEAST or any(instr.op in CHECKS for instr in loop.body):
         return None
-    masks = (k for k, i in enumerate(loop.body) if i.op == "load" and i.dtype == dtypes.BOOL and not i.args)
+    loads = (k for k, i in enumerate(loop.body) if i.op == "load" and i.dtype == dtypes.BOOL and not i.args)
+    masks = (k for k in loads if kernel.buffer(access(loop.body[k])[0]).kind not in ("local", "scalar"))
     return next((k for k in masks if _is_idle(loop, k)), None)
+
+
+def is_wanted(body: BodyText, mask: int) -> str:
+    """The name of a truth value: does the mask hold for one of the elements of the last axis?"""
+    text, axis = body.kernel.text, body.axes[-1]
+    assert axis.var is not None
+    wanted, at = text.assign("m", "False"), text.fresh("j")
+    name, offset = access(body.loop.body[mask])
+    with text.block(replace(axis, name=at).header):
+        element = body.kernel.load(name, text.index(offset, {**body.names, axis.var: at}))
+        text.line(f"{wanted} = {wanted} | {element}")
+    return wanted
 
 
 def _is_idle(loop: Loop, mask: int) -> bool:

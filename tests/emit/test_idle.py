@@ -30,6 +30,12 @@ def counted(x, active, counts):
     return active.sum()
 
 
+def stepped(x, active, counts):
+    x[active] = x[active] ** 2 * 0.5 + np.sqrt(x[active]) + 0.1
+    active[x > 2] = False
+    counts[active] += 1
+
+
 def all_settled(x, active, counts):
     x[active] = x[active] ** 2 * 0.5 + np.sqrt(x[active]) + 0.1
     active[x > 2] = False
@@ -60,7 +66,15 @@ def summed(x, active, counts):
 
 @pytest.mark.parametrize(
     ("program", "passes_over"),
-    [(escape, True), (counted, True), (all_settled, True), (everywhere, False), (revived, False), (summed, False)],
+    [
+        (escape, True),
+        (stepped, True),
+        (counted, True),
+        (all_settled, True),
+        (everywhere, False),
+        (revived, False),
+        (summed, False),
+    ],
 )
 @pytest.mark.parametrize("mask", MASKS)
 def test_only_wanted_elements_change(program, passes_over, mask):
