@@ -61,9 +61,11 @@ class Fetch:
     def _place(self, number: str) -> tuple[str, str]:
         """Row and depth of the first element of a chunk, in the slice."""
         long = (self.slice.depth if self.is_deep else self.slice.size) // self.width
-        q = self.text.assign("q", f"{self.thread} + {number}*{self.threads}")
-        fast = self.text.assign("q", f"{q} % {long}*{self.width}")
-        slow = self.text.assign("q", f"{q} // {long}")
+        place = f"{self.thread} + {number}*{self.threads}"
+        fast, slow = f"({place}) % {long}", f"({place}) // {long}"
+        if self.threads % long == 0:  # only the slower index depends on the number
+            fast, slow = f"{self.thread} % {long}", f"{self.thread} // {long} + {number}*{self.threads // long}"
+        fast, slow = self.text.assign("q", f"{fast}*{self.width}"), self.text.assign("q", slow)
         return (slow, fast) if self.is_deep else (fast, slow)
 
     def load(self, start: str) -> None:
