@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from numstax.check import check
 from numstax.errors import NumstaxError, NumstaxWarning
 from numstax.jit import Jitted, get_num_threads, jit, make_graph, set_num_threads
-from numstax.precision import matmul_precision
+from numstax.precision import matmul_precision, matmul_template
 
 if TYPE_CHECKING:
     from numstax.convolution import conv2d
@@ -59,6 +59,7 @@ __all__ = [
     "load",
     "make_graph",
     "matmul_precision",
+    "matmul_template",
     "scan",
     "set_num_threads",
     "to_device",

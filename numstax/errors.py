@@ -171,6 +171,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
     """The GPU has too little memory left."""
 
 
+class TemplateError(DeviceError):
+    """The template that was named for a product of matrices cannot compute it."""
+
+
 class KnobError(NumstaxError, ValueError):
     """A NUMSTAX_ environment variable that does not exist, or with a value that cannot be understood."""
 

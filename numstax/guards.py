@@ -296,11 +296,11 @@ class Guard:
         self.conditions += outside.conditions
         self.kept += outside.kept
 
-    def fix_precision(self, graph: Graph) -> None:
-        """Products of float32 on a GPU are as exact as is set where the call is."""
+    def fix_products(self, graph: Graph) -> None:
+        """Products of matrices on a GPU are computed as is set where the call is."""
         if self.on_gpu and _multiplies(graph):
-            self.names["precision"] = precision.current
-            self.conditions.append(f"precision() == {precision.current()!r}")
+            self.names["product_settings"] = precision.settings
+            self.conditions.append(f"product_settings() == {precision.settings()!r}")
 
     def add_sizes(self, inputs: Sequence[tuple[str, InputSpec]], shapes: ShapeEnvironment) -> list[str]:
         """Conditions on the sizes of the leaves, given with their specs; leaves the symbols that these bind."""
@@ -370,9 +370,8 @@ def _is_singleton(dtype: np.dtype) -> bool:
 
 
 def _multiplies(graph: Graph) -> bool:
-    """Is there a product of float32 matrices, also in a loop or branch?"""
+    """Is there a product of matrices, also in a loop or branch?"""
     return any(
-        (node.op == "matmul" and node.dtype == dtypes.FLOAT32)
-        or (node.op in CONTROL and any(map(_multiplies, control_bodies(node))))
+        node.op == "matmul" or (node.op in CONTROL and any(map(_multiplies, control_bodies(node))))
         for node in graph.nodes()
     )

@@ -265,7 +265,7 @@ class Jitted:
             raise TraceError("the result is a view of an argument that is not in native byte order or not aligned")
         overlap = guard.writes(inputs, [k for k, s in enumerate(graph.inputs) if s.kind == "array"], written)
         guard.require_outside(traced.outside)
-        guard.fix_precision(graph)
+        guard.fix_products(graph)
         exchange = places.exchange_of(graph, inputs, guard.leaves, guard.families)
         compiled = backend.compile(graph, knobs, place.host, exchange)
         self.compile_count += 1

@@ -1,22 +1,40 @@
-"""`matmul_precision`: how exactly products of float32 matrices are computed on a GPU."""
+"""`matmul_precision` and `matmul_template`: how products of matrices are computed on a GPU."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
+from typing import ClassVar
 
 from numstax.errors import KnobError
 
 PRECISIONS = ("highest", "high", "medium")
-_chosen: ContextVar[str] = ContextVar("matmul_precision", default="highest")
+TEMPLATES = ("", "wgmma", "mma", "fma", "library")
 
 
-def current() -> str:
-    """The precision that holds here."""
-    return _chosen.get()
+class _Setting:
+    """A choice that is set when it is made, and given back at the end of a ``with`` statement."""
+
+    what: ClassVar[str]
+    choices: ClassVar[tuple[str, ...]]
+    chosen: ClassVar[ContextVar[str]]
+
+    def __init__(self, choice: str) -> None:
+        if choice not in self.choices:
+            names = ", ".join(map(repr, self.choices))
+            raise KnobError(f"there is no matmul {self.what} {choice!r}", remedy=f"choose one of {names}")
+        self._before = self.chosen.set(choice)
+
+    def __enter__(self) -> None:
+        """It is set already."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.chosen.reset(self._before)
 
 
-class matmul_precision:  # noqa: N801 (called like a function)
+class matmul_precision(_Setting):  # noqa: N801 (called like a function)
     """Set how exactly products of float32 matrices are computed on a GPU, from here on or in a ``with`` statement.
 
     ``"highest"``, the default: in float32.  ``"high"``: factors are taken apart into two numbers of 11 bits each, of
@@ -30,16 +48,27 @@ class matmul_precision:  # noqa: N801 (called like a function)
     KnobError : there is no such precision.
     """
 
-    def __init__(self, precision: str) -> None:
-        if precision not in PRECISIONS:
-            names = f"{', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}"
-            raise KnobError(f"there is no matmul precision {precision!r}", remedy=f"choose {names}")
-        self._before = _chosen.set(precision)
+    what, choices = "precision", PRECISIONS
+    chosen = ContextVar("matmul_precision", default="highest")
 
-    def __enter__(self) -> None:
-        """It is set already."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _chosen.reset(self._before)
+class matmul_template(_Setting):  # noqa: N801 (called like a function)
+    """Name the template that computes products of matrices on a GPU, from here on or in a ``with`` statement.
+
+    ``""``, the default: that of the least predicted cost.  ``"wgmma"``: warpgroup instructions (Hopper).  ``"mma"``:
+    instructions of one warp.  ``"fma"``: ordinary arithmetic.  ``"library"``: CuPy's product, with what follows in a
+    kernel of its own.  A function with a product that the template cannot compute raises TemplateError, which says what
+    prevents it.
+
+    Raises
+    ------
+    KnobError : there is no such template.
+    """
+
+    what, choices = "template", TEMPLATES
+    chosen = ContextVar("matmul_template", default="")
+
+
+def settings() -> tuple[str, str]:
+    """The precision and the template that hold here."""
+    return matmul_precision.chosen.get(), matmul_template.chosen.get()

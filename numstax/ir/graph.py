@@ -27,7 +27,8 @@ Node operations (besides the rows of `ops.ELEMENTWISE`); attrs in parentheses:
   gather (axes)                    args (x, i0, i1, ..): the index arrays have one common shape S (negative
                                    indices allowed, bounds checked); out shape = S + the axes of x not in `axes`
   update (starts, steps)           args (base, value): base with base[starts + k*steps] replaced by value[k]
-  matmul (precision, group)        args of rank >= 2, equal batch shapes; precision and group as in loops.Contract
+  matmul (precision, group, template)
+                                   args of rank >= 2, equal batch shapes; attributes as in loops.Contract
   scatter (axes, op)               args (base, value, i0, ..): base after ``base[.., i0, i1, ..] = value`` (op 'set':
                                    of several values for one element the last, in C order, stays) or after ``ufunc.at``
                                    (op: name of a ufunc); shapes and index rules as for gather

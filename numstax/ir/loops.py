@@ -146,7 +146,7 @@ class Contract:
     Sums of floats of at most 32 bits are taken in float32, of integers modulo their size; the result is of `dtype`.
     `precision` says how float32 factors may be rounded before they are multiplied: 'highest' not at all, 'high' to
     what three products of TF32 give, 'medium' to TF32.  Products of one `group`, if it has a name, are to be computed
-    in one launch.
+    in one launch.  `template` is that which the user named, if any.
     """
 
     value: int
@@ -156,6 +156,7 @@ class Contract:
     dtype: np.dtype
     precision: str = "highest"
     group: str = ""
+    template: str = ""
 
 
 Effect = Store | Reduce | Scan | Accumulate | Contract

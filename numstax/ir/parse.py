@@ -308,10 +308,10 @@ class _LoopReader:
         if found := self.next(rf"store {target}(?: if v(\d+))?"):
             mask = None if found[4] is None else int(found[4])
             return Store(found[1], _index(found[2], names), int(found[3]), mask)
-        if found := self.next(rf"contract (\w+) (\w+) {target} times v(\d+)(?: in (\w+))?"):
-            precision, dtype, buffer, offset, value, other, group = found.groups("")
+        if found := self.next(rf"contract (\w+) (\w+) {target} times v(\d+)(?: in (\w+))?(?: by (\w+))?"):
+            precision, dtype, buffer, offset, value, other, group, template = found.groups("")
             factors = int(value), int(other)
-            return Contract(*factors, buffer, _index(offset, names), _value(dtype, {}), precision, group)
+            return Contract(*factors, buffer, _index(offset, names), _value(dtype, {}), precision, group, template)
         extra = r"(?: at (.*?))?(?: with v(\d+))?(?: also (\w+)\[(.*)\])?"
         found = self.next(rf"(scan|reduce|accumulate) (\w+) (\w+) {target}{extra}")
         if found is None:

@@ -21,7 +21,12 @@ def as_reduction(builder: Builder, node: Node, a: Node, b: Node, inside: bool) -
     `inside` a loop or branch."""
     (*batch, m, k), n = a.shape, b.shape[-1]
     is_number = dtypes.kind(node.dtype) in "iufc" and not dtypes.is_low(node.dtype)
-    if node.attr("group") or not is_number or not (m is ONE or n is ONE or _is_small(product((m, k, n)), inside)):
+    if (
+        node.attr("group")
+        or node.attr("template")
+        or not is_number
+        or not (m is ONE or n is ONE or _is_small(product((m, k, n)), inside))
+    ):
         return None
 
     def spread(x: Node, before: tuple[Index, ...]) -> Node:

@@ -236,6 +236,7 @@ def _effect_text(effect: Effect) -> str:
     if isinstance(effect, Contract):
         head = f"contract {effect.precision} {dtypes.name(effect.dtype)} {target}"
         group = f" in {effect.group}" if effect.group else ""
+        group += f" by {effect.template}" if effect.template else ""
         return f"{head} = v{effect.value} times v{effect.other}{group}"
     head = f"{type(effect).__name__.lower()} {effect.op} {dtypes.name(effect.dtype)}"
     line = f"{head} {target} = v{effect.value}"

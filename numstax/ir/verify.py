@@ -388,7 +388,7 @@ _RULES: dict[str, tuple[str, int, Rule]] = {
     "window": ("axes", 1, _window),
     "gather": ("axes", -1, _gather),
     "update": ("starts steps", 2, _update),
-    "matmul": ("group precision", 2, _matmul),
+    "matmul": ("group precision template", 2, _matmul),
     "require": ("requirement", 2, _require),
     "extern": ("args function kwargs results", -1, _extern),
     "result": ("k", 1, _result),

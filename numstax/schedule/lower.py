@@ -158,7 +158,7 @@ class _Lowering:
     # --- products of matrices ---------------------------------------------------------------------
 
     def _matmul(self, root: Node) -> None:
-        if self.products and dtypes.kind(root.dtype) in "iuf":
+        if self.products and dtypes.kind(root.dtype) in "iuf" and root.attr("template") != "library":
             place = self.sites.new(root, self.names.get(root))
             self.sites.units[root], self.sites.places[root] = [self._contract(root, place)], place
         else:
@@ -171,9 +171,8 @@ class _Lowering:
         values, recorder = self.sites.values()
         left = values.value(a, (*index[:-1], as_index(along)))
         right = values.value(b, (*index[:-2], as_index(along), index[-1]))
-        effect = Contract(
-            left, right, place.buffer, place.at(index), root.dtype, root.attr("precision"), root.attr("group")
-        )
+        how = root.attr("precision"), root.attr("group"), root.attr("template")
+        effect = Contract(left, right, place.buffer, place.at(index), root.dtype, *how)
         return self.sites.kernel(tuple(variables.values()), (along,), recorder, effect)
 
     def _library_product(self, root: Node) -> None:

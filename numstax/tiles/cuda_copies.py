@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from numstax.errors import TemplateError
 from numstax.hardware import LATENCY, Gpu
 from numstax.ir.contraction import PIECE, Matrix, Product, loads, operand_of, product_of
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, atoms, contiguous_strides, hint, product, stride_of
@@ -20,7 +21,8 @@ def with_copies(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
     """The tiled kernel, behind copies of its factors where these make it so much faster."""
     found = product_of(kernel)
     assert found is not None
-    tiling, copies, copied = tile_product(kernel, found, gpu), [], kernel
+    copies: list[Kernel] = []
+    copied = kernel
     for entry, own in ((found.effect.value, found.rows), (found.effect.other, found.columns)):
         made = _copy(copied, found, entry, own)
         if made is not None:
@@ -28,13 +30,17 @@ def with_copies(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
             copies.append(copy)
     again = product_of(copied)
     assert again is not None
-    better = tile_product(copied, again, gpu)
-    assert tiling.matrix is not None
-    assert better.matrix is not None
-    if not copies or better.matrix.family == tiling.matrix.family:
-        return (kernel.with_tiling(tiling),)
-    if better.matrix.cost + sum(_seconds(copy, gpu) for copy in copies) > tiling.matrix.cost:
-        return (kernel.with_tiling(tiling),)
+    try:
+        tiling = tile_product(kernel, found, gpu)
+    except TemplateError:  # perhaps the named template can read copies
+        better = tile_product(copied, again, gpu)
+    else:
+        better = tile_product(copied, again, gpu)
+        assert tiling.matrix is not None
+        assert better.matrix is not None
+        cost = better.matrix.cost + sum(_seconds(copy, gpu) for copy in copies)
+        if not copies or cost > tiling.matrix.cost:
+            return (kernel.with_tiling(tiling),)
     return (*(copy.with_tiling(tile_points(copy, gpu)) for copy in copies), copied.with_tiling(better))
 
 

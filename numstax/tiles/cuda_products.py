@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import prod
 
 from numstax import dtypes
 from numstax.atoms import FORMATS
-from numstax.hardware import Gpu
+from numstax.errors import TemplateError
+from numstax.hardware import LATENCY, Gpu
 from numstax.ir.contraction import Matrix, Product, Tensor, factor_of, operand_of, product_of
 from numstax.ir.index import ZERO, divides, hint, less, product
 from numstax.ir.loops import Kernel, MatrixTiling, Tiling
+from numstax.records import record
 from numstax.tiles.feasibility import Infeasible
 from numstax.tiles.gemm import GemmTile, gemm_tiles
 
@@ -25,22 +27,86 @@ SQUARE, ENOUGH, SHORT = 128, 1.9, 64
 """Edge of the tiles of warpgroups that take turns, tiles for each multiprocessor, and steps of k at most."""
 MOST_TOGETHER = 8
 """Rows of tiles numbered together: with more, an H200 was slower."""
+SLICE = 8
+"""Of k, in ordinary arithmetic."""
+FMA_RATE = 80
+"""Products that a multiprocessor adds in one clock cycle in ordinary arithmetic, of 128 that it could."""
 LONG_PART = 256
 """Terms of a sum that are worth computing apart from others."""
+FETCHED, CLEARLY = 2, 0.8
+"""So many times as long takes a product with a factor that passes through registers; a template that comes later in
+the list is taken where it needs so much of the time of the first."""
 COPYING, FETCHING = 128, 32
 """Accumulators of a thread, at most, where it also holds fragments and addresses of what is copied, or what passes
 through its registers; half of that where several variables number terms, which makes addresses longer."""
 
 
+@record
+class Candidate:
+    """A template for a product: its tilings, the formulas' choice first and then by predicted cost, or the `reason` why
+    it cannot compute it."""
+
+    template: str
+    tilings: tuple[Tiling, ...] = ()
+    reason: str = ""
+
+    @property
+    def cost(self) -> float:
+        """Predicted seconds."""
+        matrix = self.tilings[0].matrix if self.tilings else None
+        return math.inf if matrix is None else matrix.cost
+
+
+def candidates(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[Candidate, ...]:
+    """Every template."""
+    served = {"wgmma": _wgmma(kernel, found, gpu), "mma": _mma(kernel, found, gpu), "fma": (_fma(found, gpu),)}
+    return tuple(
+        Candidate(name, tuple(map(_tiling, made)), "" if made else _binding(name, kernel, found, gpu))
+        for name, made in served.items()
+    )
+
+
+def chosen(kernel: Kernel, found: Product, gpu: Gpu) -> Candidate:
+    """The template that the user named, or the cheapest.  Raises TemplateError when the named one cannot serve."""
+    every, named = candidates(kernel, found, gpu), found.effect.template
+    if not named:
+        first, best = next(c for c in every if not c.reason), min(every, key=lambda c: c.cost)
+        return best if best.cost < CLEARLY * first.cost else first
+    candidate = next(c for c in every if c.template == named)
+    if candidate.reason:
+        remedy = f"choose from {', '.join(c.template for c in every if not c.reason)}"
+        raise TemplateError(f"{named} cannot compute this product: {candidate.reason}", remedy=remedy)
+    return candidate
+
+
+def _binding(family: str, kernel: Kernel, found: Product, gpu: Gpu) -> str:
+    """What prevents a template."""
+    kind = _format(kernel, found)
+    if kind not in TEMPLATES[family]:
+        return f"it does not multiply {kind}"
+    if less(ZERO, product(v.extent for v in found.along)) is not True:
+        return "the sum may have no terms"
+    m, n, k, batch = _extents(found)
+    tiles = gemm_tiles(gpu, m, n, k, kind, out=found.effect.dtype.itemsize, batch=batch, family=family)
+    if isinstance(tiles, Infeasible):
+        return str(tiles)
+    if family == "mma":
+        return "no tile fits"
+    if kind == "tf32" and found.effect.precision == "high":
+        return "its instructions read factors from memory, where they are not taken apart"
+    entries = ((found.effect.value, found.rows), (found.effect.other, found.columns))
+    reasons = [side for e in entries if isinstance(side := factor_of(kernel, found, *e), str)]
+    return reasons[0] if reasons else "neighbours in the factors do not lie as its instructions read them"
+
+
 def tile_product(kernel: Kernel, found: Product, gpu: Gpu) -> Tiling:
-    """The tiling of a kernel with this product."""
-    return product_tilings(kernel, found, gpu)[0]
+    """The tiling of a kernel with this product.  Raises TemplateError."""
+    return chosen(kernel, found, gpu).tilings[0]
 
 
 def product_tilings(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[Tiling, ...]:
-    """All tilings that the best template serves; the formulas' choice is the first, then by predicted cost."""
-    matrices = _wgmma(kernel, found, gpu) or _mma(kernel, found, gpu) or (_fma(found, gpu),)
-    return tuple(map(_tiling, matrices))
+    """All tilings that the chosen template serves.  Raises TemplateError."""
+    return chosen(kernel, found, gpu).tilings
 
 
 def group_tilings(kernels: Sequence[Kernel], gpu: Gpu) -> dict[str, Tiling]:
@@ -122,7 +188,7 @@ def _box(found: Product, size: int) -> tuple[int, ...]:
         yield from ((*others, side) for side in sides for others in boxes(count - 1, left // side))
 
     def covered(box: tuple[int, ...]) -> int:
-        return prod(-(-n // b) * b for n, b in zip(extents, box, strict=True))
+        return math.prod(-(-n // b) * b for n, b in zip(extents, box, strict=True))
 
     # of equals, the one that is nearest to a square of neighbours
     return min(boxes(len(extents), size), key=lambda b: (covered(b), b))
@@ -146,11 +212,12 @@ def _mma(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[MatrixTiling, ...]:
     """Instructions of one warp, for any strides."""
     kind = _format(kernel, found)
     turned = FORMATS.get(kind) == 2
-    copied = (isinstance(side, Matrix) and (turned or side.inner in found.along) for side in _sides(kernel, found))
-    most = COPYING if all(copied) else FETCHING if len(found.along) == 1 else FETCHING // 2
+    copied = all(isinstance(side, Matrix) and (turned or side.inner in found.along) for side in _sides(kernel, found))
+    most = COPYING if copied else FETCHING if len(found.along) == 1 else FETCHING // 2
+    terms = 3 if kind == "tf32" and found.effect.precision == "high" else 1
+    slower, launch = terms * (1 if copied else FETCHED), 2 * LATENCY
     served = _served(found, gpu, kind, "mma", lambda tile: _is_whole(tile) and tile.accumulators <= most)
-    apart = kind == "tf32" and found.effect.precision == "high"
-    return tuple(replace(tiling, terms=3) for tiling in served) if apart else served
+    return tuple(replace(t, terms=terms, cost=launch + slower * (t.cost - launch)) for t in served)
 
 
 def _served(
@@ -191,7 +258,11 @@ def _fma(found: Product, gpu: Gpu) -> MatrixTiling:
     shapes = _FMA[2:] if wide else _FMA
     block, warp = next((s for s in shapes if tiles(s[0]) >= gpu.sms), shapes[-1])
     split = max(1, min(gpu.sms // tiles(block), depth // LONG_PART))
-    return MatrixTiling("fma", dtypes.name(found.effect.dtype), (*block, 8), warp, 2, split=split)
+    cycles = -(-tiles(block) // gpu.sms) * block[0] * block[1] * depth / (FMA_RATE / (2 if wide else 1))
+    # a slice is loaded while the one before is multiplied, and waited for where that takes less time
+    seconds = max(cycles / gpu.clock, -(-depth // SLICE) * LATENCY / 2) + 2 * LATENCY
+    name = dtypes.name(found.effect.dtype)
+    return MatrixTiling("fma", name, (*block, SLICE), warp, 2, split=split, cost=seconds)
 
 
 _FMA = (((256, 128), (64, 64)), ((128, 128), (32, 64)), ((64, 64), (32, 32)))

@@ -192,8 +192,8 @@ class Nodes:
         return f"group{self._groups - 1}"
 
     def matmul(self, a: Node, b: Node, dtype: np.dtype) -> Node:
-        shape, attrs = (*a.shape[:-1], b.shape[-1]), {"precision": precision.current(), "group": self.group}
-        return self.make("matmul", (a, b), shape, dtype, **attrs)
+        shape, (exact, template) = (*a.shape[:-1], b.shape[-1]), precision.settings()
+        return self.make("matmul", (a, b), shape, dtype, precision=exact, group=self.group, template=template)
 
     def slice(self, x: Node, region: Region) -> Node:
         """``x[starts + k*steps]`` for k below the sizes."""

@@ -38,7 +38,7 @@ input 1 array i64[3] strides [1] 'i'
 %18 = result f64[] %17 {k=0}
 %19 = iota i64[4, 3] {axis=1}
 %20 = cast f32[4, 3] %19
-%21 = matmul f32[4, 4] %20 %2 {group='', precision='highest'}
+%21 = matmul f32[4, 4] %20 %2 {group='', precision='highest', template=''}
 %22 = size i64[] {index=Index(n)}
 %23 = empty f32[n, 4]
 write 0 = %23

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import KnobError
-from numstax.precision import current
+from numstax.errors import KnobError, TemplateError
+from numstax.hardware import GPUS
+from numstax.ir.contraction import product_of
+from numstax.ir.loops import Kernel
+from numstax.precision import settings
+from numstax.schedule.lower import lower
+from numstax.tiles.cuda_products import candidates
+from numstax.trace.tracer import trace
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -60,7 +66,7 @@ def test_it_holds_for_products_in_the_statement(factors: tuple[np.ndarray, np.nd
 
 def test_without_a_statement_it_stays(factors: tuple[np.ndarray, np.ndarray]) -> None:
     numstax.matmul_precision("high")
-    assert current() == "high"
+    assert settings()[0] == "high"
 
 
 def test_the_cpu_and_other_dtypes_are_not_concerned(factors: tuple[np.ndarray, np.ndarray]) -> None:
@@ -74,6 +80,39 @@ def test_the_cpu_and_other_dtypes_are_not_concerned(factors: tuple[np.ndarray, n
 
 
 def test_there_is_no_other_precision() -> None:
-    with pytest.raises(KnobError, match=r"no matmul precision 'low'.*\n?.*highest, high or medium"):
+    with pytest.raises(KnobError, match=r"no matmul precision 'low'"):
         numstax.matmul_precision("low")
-    assert current() == "highest"
+    assert settings() == ("highest", "")
+
+
+def test_a_named_template_computes_or_says_what_prevents_it(factors: tuple[np.ndarray, np.ndarray]) -> None:
+    jitted = numstax.jit(product, backend="simulate")
+    with numstax.matmul_template("fma"):
+        exact = jitted(*factors)
+    with numstax.matmul_template("library"):
+        np.testing.assert_allclose(jitted(*factors), exact, rtol=1e-4, atol=1e-4)
+        assert "matmul" in jitted.inspect()
+    with numstax.matmul_template("wgmma"), pytest.raises(TemplateError, match="it does not multiply f32"):
+        jitted(*factors)
+    halves = [x.astype("f2") for x in factors]
+    for name in ("wgmma", "mma", "fma"):
+        with numstax.matmul_template(name):
+            np.testing.assert_allclose(jitted(*halves), product(*factors), rtol=1e-2, atol=0.1)
+    with numstax.matmul_template("wgmma"):  # it reads a copy of the factor
+        turned = numstax.jit(lambda a, b: np.roll(a, 1, 0) @ b, backend="simulate")(*halves)
+    np.testing.assert_allclose(turned, np.roll(product(*factors), 1, 0), rtol=1e-2, atol=0.1)
+    with pytest.raises(KnobError, match="no matmul template 'wmma'"):
+        numstax.matmul_template("wmma")
+
+
+def test_candidates_have_predicted_costs() -> None:
+    a, b = (np.zeros((2048, 2048), "f2") for _ in range(2))
+    (kernel,) = lower(trace(product, (a, b), {}).graph, products=True).units
+    assert isinstance(kernel, Kernel)
+    found = product_of(kernel)
+    assert found is not None
+    every = {c.template: c for c in candidates(kernel, found, GPUS["H200"])}
+    assert every["wgmma"].cost < every["mma"].cost < every["fma"].cost
+    older = {c.template: c for c in candidates(kernel, found, GPUS["A100"])}
+    assert older["wgmma"].cost == float("inf")
+    assert "wgmma instructions" in older["wgmma"].reason

@@ -108,7 +108,9 @@ class Graphs:
         return self.node("gather", (x, *indices), indices[0].shape + rest, x.dtype, axes=axes)
 
     def matmul(self, a: Node, b: Node) -> Node:
-        return self.node("matmul", (a, b), (*a.shape[:-1], b.shape[-1]), a.dtype, precision="highest", group="")
+        return self.node(
+            "matmul", (a, b), (*a.shape[:-1], b.shape[-1]), a.dtype, precision="highest", group="", template=""
+        )
 
     def extern(self, function: Any, args: Sequence[Node], shape: Sequence[Any], dtype: Any, **kwargs: Any) -> Node:
         results = ((tuple(map(as_index, shape)), np.dtype(dtype)),)
