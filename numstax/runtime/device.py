@@ -96,16 +96,24 @@ class Device:
         # where there are several devices, others may have chosen another one since
         thread = get_ident()
         if thread not in self.active:
-            with self._lock:
-                if self._context is None:
-                    self._context = self._ask(self.api.cuDevicePrimaryCtxRetain(self._handle))
+            self._open()
             self._ask(self.api.cuCtxSetCurrent(self._context))
             if self._single:
                 self.active.add(thread)
 
-    def _try_to_activate(self) -> None:
-        with contextlib.suppress(DeviceError):  # whoever needs it tries again
-            self.activate()
+    def _open(self) -> None:
+        with self._lock:
+            if self._context is None:
+                self._context = self._ask(self.api.cuDevicePrimaryCtxRetain(self._handle))
+
+    def open_early(self) -> None:
+        """Make the context, which takes 0.3 s, while something else goes on."""
+
+        def opening() -> None:
+            with contextlib.suppress(DeviceError):  # whoever needs it tries again
+                self._open()
+
+        threading.Thread(target=opening, daemon=True).start()
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -185,12 +193,7 @@ class Device:
         keys = list(map(cache.key, programs))
         codes = [cache.read(p, key) for p, key in zip(programs, keys, strict=True)]
         missing = [p for p, code in zip(programs, codes, strict=True) if code is None]
-        if missing:
-            # making a context takes 0.3 s, as does importing the compiler
-            opening = threading.Thread(target=self._try_to_activate)
-            opening.start()
-            compiled = iter(compile_together(missing))
-            opening.join()
+        compiled = iter(compile_together(missing) if missing else ())
         self.activate()
         counts.compiled += len(missing)
         counts.read += len(programs) - len(missing)
@@ -322,4 +325,6 @@ def target_of(capability: tuple[int, int]) -> str:
 @cache
 def device(number: int = 0) -> Device:
     """A GPU of this machine.  Raises DeviceError."""
-    return Device(start(), number, queueing_directly())
+    made = Device(start(), number, queueing_directly())
+    made.open_early()
+    return made
