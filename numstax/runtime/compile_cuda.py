@@ -54,12 +54,12 @@ _lock = threading.Lock()
 
 
 def compile_program(program: Program) -> Cubin:
-    """Compile for `program.target`; fewer blocks share an SM than the program asks for where registers would not do.
+    """Compile for `program.target`; fewer blocks of clusters share an SM than asked for where registers would not do.
 
     Raises CompileError, which shows the line that does not compile.
     """
     cubin = _compiled(program)
-    while cubin.stack and program.resident > 1:
+    while cubin.stack and program.resident > 1 and program.cluster > 1:
         program = replace(program, resident=program.resident - 1)
         cubin = _compiled(program)
     return cubin
