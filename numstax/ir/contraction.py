@@ -5,10 +5,11 @@ A Kernel whose first loop contracts enters; a `Product` leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from numstax.ir.index import ONE, ZERO, Index, Ref, Var, atoms, divides, hint, less, stride_of
-from numstax.ir.loops import Body, Buffer, Contract, Kernel, Loop
+from numstax.ir.index import ONE, ZERO, Atom, Index, Ref, Var, atoms, divides, hint, less, stride_of, substitute
+from numstax.ir.loops import Body, Buffer, Contract, Instr, Kernel, Loop
 from numstax.records import record
 
 Variables = tuple[Var, ...]
@@ -67,6 +68,18 @@ def loads(body: Body, entry: int) -> list[tuple[str, Index]]:
         if instr.op == "load":
             found.append(instr.attr)  # type: ignore[arg-type]
     return found
+
+
+def moved(body: Body, places: Mapping[Atom, Index]) -> Body:
+    """A body with other variables."""
+
+    def instruction(instr: Instr) -> Instr:
+        if isinstance(instr.attr, tuple):
+            name, offset = instr.attr
+            return replace(instr, attr=(name, substitute(offset, places)))
+        return replace(instr, attr=substitute(instr.attr, places)) if isinstance(instr.attr, Index) else instr
+
+    return tuple(map(instruction, body))
 
 
 PIECE = 16

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from numstax.errors import TemplateError
 from numstax.hardware import LATENCY, Gpu
-from numstax.ir.contraction import PIECE, Matrix, Product, loads, operand_of, product_of
-from numstax.ir.index import ONE, ZERO, Index, Var, as_index, atoms, contiguous_strides, hint, product, stride_of
+from numstax.ir.contraction import PIECE, Matrix, Product, loads, moved, operand_of, product_of
+from numstax.ir.index import ONE, ZERO, Atom, Index, Var, as_index, atoms, contiguous_strides, hint, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop, Store
 from numstax.tiles.cuda_points import tile_points
 from numstax.tiles.cuda_products import tile_product
@@ -22,9 +22,12 @@ def with_copies(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
     found = product_of(kernel)
     assert found is not None
     copies: list[Kernel] = []
-    copied = kernel
+    windows = len(found.along) > 1
+    copied = _one_sum(kernel, found) if windows else kernel
+    merged = product_of(copied)
+    assert merged is not None
     for entry, own in ((found.effect.value, found.rows), (found.effect.other, found.columns)):
-        made = _copy(copied, found, entry, own)
+        made = _copy(copied, merged, entry, own)
         if made is not None:
             copy, copied = made
             copies.append(copy)
@@ -39,9 +42,22 @@ def with_copies(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
         assert tiling.matrix is not None
         assert better.matrix is not None
         cost = better.matrix.cost + sum(_seconds(copy, gpu) for copy in copies)
-        if not copies or cost > tiling.matrix.cost:
+        # windows would be fetched element by element, for which there is no prediction
+        slower = better.matrix.family == tiling.matrix.family if windows else cost > tiling.matrix.cost
+        if not copies or slower:
             return (kernel.with_tiling(tiling),)
     return (*(copy.with_tiling(tile_points(copy, gpu)) for copy in copies), copied.with_tiling(better))
+
+
+def _one_sum(kernel: Kernel, found: Product) -> Kernel:
+    """With one variable to sum over instead of several."""
+    along = Var(found.along[-1].name, product(v.extent for v in found.along))
+    places: dict[Atom, Index] = {}
+    rest = as_index(along)
+    for v in reversed(found.along):
+        places[v], rest = rest % v.extent, rest // v.extent
+    loop = replace(found.loop, inner=(along,), body=moved(found.loop.body, places))
+    return replace(kernel, loops=(loop, *kernel.loops[1:]))
 
 
 def _seconds(copy: Kernel, gpu: Gpu) -> float:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numstax import dtypes
-from numstax.ir.contraction import Product, product_of
-from numstax.ir.index import ZERO, Index, Var, as_index, contiguous_strides, substitute
-from numstax.ir.loops import Body, Buffer, Contract, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.contraction import Product, moved, product_of
+from numstax.ir.index import ZERO, Index, Var, as_index, contiguous_strides
+from numstax.ir.loops import Buffer, Contract, Instr, Kernel, Loop, Reduce, Store
 
 
 def split_product(kernel: Kernel) -> tuple[Kernel, Kernel] | None:
@@ -44,22 +44,12 @@ def _place(variables: tuple[Var, ...]) -> Index:
 def _parts(kernel: Kernel, found: Product, part: Var, sums: Buffer) -> Kernel:
     (along,) = found.along
     short = Var(along.name, along.extent // part.extent)
-    body = _moved(found.loop.body, along, as_index(part) * short.extent + as_index(short))
+    body = moved(found.loop.body, {along: as_index(part) * short.extent + as_index(short)})
     outer = (part, *kernel.outer)
     effect = replace(found.effect, buffer=sums.name, offset=_place(outer), dtype=sums.dtype)
     loop = Loop((short,), body, (effect,))
     buffers = (*(b for b in kernel.buffers if b.name in loop.reads()), sums)
     return Kernel("tem_matmul", outer, (loop,), buffers, None, kernel.origins)
-
-
-def _moved(body: Body, var: Var, place: Index) -> Body:
-    def instruction(instr: Instr) -> Instr:
-        if isinstance(instr.attr, tuple):
-            name, offset = instr.attr
-            return replace(instr, attr=(name, substitute(offset, {var: place})))
-        return replace(instr, attr=substitute(instr.attr, {var: place})) if isinstance(instr.attr, Index) else instr
-
-    return tuple(map(instruction, body))
 
 
 def _rest(kernel: Kernel, found: Product, part: Var, sums: Buffer) -> Kernel:
