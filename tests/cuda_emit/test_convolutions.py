@@ -94,3 +94,17 @@ def test_a_border_is_one_kernel() -> None:
                      machine=GPUS["H200"]).schedule  # fmt: skip
     assert schedule is not None
     assert len(schedule.units) == 2
+
+
+def test_windows_of_few_channels_are_copied(tile: Callable[..., None]) -> None:
+    """To rows of whole pieces of 16 bytes, which the copy engine can read."""
+    tile(64, 64, 64)
+    random = np.random.default_rng(1)
+    x = random.standard_normal((1, 6, 130, 3)).astype(BF16)
+    w = random.standard_normal((3, 3, 3, 64)).astype(BF16)
+    function = layer(2, 1, False)
+    (matrix,) = matrices(function, x, w)
+    assert (matrix.family, matrix.box) == ("wgmma", ())
+    expected = function(x.astype(np.float64), w.astype(np.float64))
+    made = numstax.jit(function, strict=True, backend="simulate")(x, w).astype(np.float64)
+    np.testing.assert_allclose(made, expected, rtol=2e-2, atol=4e-3 * np.abs(expected).max())
