@@ -273,7 +273,7 @@ class Jitted:
         run = f"unflatten(call({arguments}))"
         if overlap:
             run = f"plain(args, kwargs) if {overlap} else {run}"
-        call = undoing(compiled.call) if traced.draws or can_fail(graph.nodes()) else compiled.call
+        call = undoing(compiled.call) if traced.draws or can_fail(graph.named()) else compiled.call
         enter = guard.enter(run, call=call, unflatten=traced.unflatten, plain=self._plain)
         artifact = Artifact(
             guard, enter, compiled.region, arguments, compiled.source, "", compiled.observed, compiled.note

@@ -88,7 +88,7 @@ class Literal:
 
 @record
 class Arg:
-    """Stands for the k-th argument of an extern node inside its argument tree."""
+    """Stands for the k-th argument of an extern node inside its argument tree, and for input k in views of outputs."""
 
     k: int
 

@@ -70,11 +70,16 @@ def _output(
     if out.alias is None:
         fresh = np.array(values[out.node], order="C")
         return fresh[()] if out.scalar else fresh
+
+    def number(x: object) -> object:
+        if isinstance(x, Arg):
+            return arguments[x.k][()]
+        return size_value(x, symbols) if isinstance(x, Index) else x
+
     source, k = out.alias
     view = arguments[k] if source == "input" else outputs[k]
     for kind, detail in out.views:
-        plain = map_tree(detail, lambda x: size_value(x, symbols) if isinstance(x, Index) else x)
-        view = VIEWS[kind](view, plain)
+        view = VIEWS[kind](view, map_tree(detail, number))
     return view
 
 

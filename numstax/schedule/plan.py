@@ -15,7 +15,7 @@ from typing import Any
 
 from numstax import dtypes
 from numstax.errors import VerifyError
-from numstax.ir.graph import Graph, Literal, Output
+from numstax.ir.graph import Arg, Graph, Literal, Output
 from numstax.ir.index import ONE, ZERO, Index, Symbol, atoms, divisor_text, less, stride_of
 from numstax.ir.loops import Buffer, BufferView, EmittedControl, EmittedLoop, EmittedUnit, Extern, Schedule
 from numstax.program import (
@@ -283,7 +283,9 @@ def _solved(expression: str, factor: Index, rest: Index) -> str:
 
 
 def _plain(detail: object) -> object:
-    """A view's detail without Index values: numbers, or size expressions by name."""
+    """A view's detail without Index values: numbers, or size expressions and arguments by name."""
+    if isinstance(detail, Arg):
+        return Name(f"x{detail.k}")
     if isinstance(detail, Index):
         return detail.value if detail.value is not None else Name(str(detail))
     if isinstance(detail, slice):

@@ -135,6 +135,11 @@ class Recorder:
         return found[2]
 
     @property
+    def arguments(self) -> list[tuple[int, Storage]]:
+        """Memory that the caller can see, by position."""
+        return [(storage.position, storage) for storage in self.storages if storage.position is not None]
+
+    @property
     def draws(self) -> bool:
         """Have numbers been drawn from generators of the caller?"""
         return self.turn.node.op != "constant"

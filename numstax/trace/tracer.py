@@ -99,7 +99,7 @@ def trace(
     outputs = Outputs(rec)
     tree = flatten(result, outputs.leaf, rebinder.originals())
     bases, made = outputs.finish()
-    writes = tuple((s.position, s.node) for s in rec.storages if s.position is not None and _is_written(s))
+    writes = tuple((position, s.node) for position, s in rec.arguments if _is_written(s))
     asserts, binders = tuple(rec.shapes.asserts), tuple(rec.binders)
     roots = [o.node for o in (*bases, *made)] + [node for _, node in writes]
     leaked = escaped(roots)
@@ -134,8 +134,10 @@ class Outputs:
             value = self._rec.constant_array(value)
         if not isinstance(value, TracedArray):
             return None
-        if any(isinstance(view, PickView) for view in value.views):
-            value = self._rec.fresh(value.node)  # the caller could not make the view
+        picks = [view for view in value.views if isinstance(view, PickView)]
+        written = picks and any(_is_written(storage) for _, storage in self._rec.arguments)
+        if written or not all(view.is_given for view in picks):
+            value = self._rec.fresh(value.node)  # the caller could not make the view, or too late
         self._handles.append(value)
         return Leaf(len(self._handles) - 1, value.weak)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from numstax.ir.graph import Node
+from numstax.ir.graph import Arg, Node
 from numstax.ir.index import ZERO, Index
 from numstax.records import record
 from numstax.trace.layout import Strides
@@ -63,7 +63,8 @@ class SliceView(View):
 
 @record
 class PickView(View):
-    """One position, known only at run time, along each of `axes`: ``a[i]``.  There is no such view on the host."""
+    """One position, known only at run time, along each of `axes`: ``a[i]``.  The host can make the view where all
+    positions are arguments of the call."""
 
     axes: tuple[int, ...]
     indices: tuple[Node, ...]
@@ -76,6 +77,21 @@ class PickView(View):
 
     def strides(self, base: Strides, shape: Shape) -> Strides:
         return tuple(s for k, s in enumerate(base) if k not in self.axes)
+
+    @property
+    def is_given(self) -> bool:
+        return None not in map(_argument, self.indices)
+
+    def host(self) -> HostStep:
+        at = dict(zip(self.axes, map(_argument, self.indices), strict=True))
+        return "index", (*(at.get(k, slice(None)) for k in range(max(self.axes) + 1)), Ellipsis)
+
+
+def _argument(node: Node) -> Arg | None:
+    """The argument that is this number."""
+    while node.op == "cast":
+        (node,) = node.args
+    return Arg(node.attr("position")) if node.op == "input" and not node.shape else None
 
 
 @record

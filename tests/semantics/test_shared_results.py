@@ -108,3 +108,44 @@ def test_a_view_of_an_argument_in_another_byte_order_is_left_to_numpy():
     assert part.dtype == a.dtype
     assert np.shares_memory(part, a)
     same(numstax.jit(lambda a: a[1:] * 2, strict=True)(a), np.arange(1.0, 5) * 2)
+
+
+PICKED = {
+    "row": lambda a, i, j: a[i],
+    "column": lambda a, i, j: a[1:, i],
+    "plane": lambda a, i, j: a.reshape(2, 2, 4)[:, :, i],
+    "part of a row": lambda a, i, j: a[i][1:],
+    "row of the transpose": lambda a, i, j: a.T[j],
+    "two positions": lambda a, i, j: a.reshape(2, 2, 2, 2)[j, :, j],
+    "Python integer": lambda a, i, j: a[int(i)],
+    "several": lambda a, i, j: (a[i], a[:, j], a + i),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"backend": "reference"}], ids=str)
+@pytest.mark.parametrize("name", PICKED)
+def test_parts_at_positions_that_are_arguments(name, options):
+    got, want = (
+        f(A, np.int64(2), np.int8(-1)) for f in (numstax.jit(PICKED[name], strict=True, **options), PICKED[name])
+    )
+    same(got, want)
+    for ours, theirs in zip(*(x if type(x) is tuple else (x,) for x in (got, want)), strict=True):
+        assert np.shares_memory(ours, A) == np.shares_memory(theirs, A)
+        assert ours.strides == theirs.strides
+
+
+def test_a_part_out_of_bounds():
+    def caught(a, i):
+        try:
+            return a[i]
+        except IndexError:
+            return a[0]
+
+    compiled = numstax.jit(lambda a, i: a[i])
+    compiled(A, np.int64(1))
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 4"):
+        compiled(A, np.int64(9))
+    catching = numstax.jit(caught)
+    same(catching(A, np.int64(1)), A[1])
+    with pytest.warns(NumstaxWarning, match="index 9 is out of bounds"):
+        same(catching(A, np.int64(9)), A[0])
