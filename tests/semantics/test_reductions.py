@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import numstax
+from numstax import dtypes
 from tests.support import ALL, check, layouts, normal
 
 REDUCTIONS: dict[str, Callable[..., object]] = {
@@ -232,3 +233,8 @@ def test_sums_of_negative_zeros_are_positive(name: str, shape: tuple[int, int]) 
         if name != "median" or dtype != "c16":
             x = np.full(shape, complex(-0.0, -0.0) if dtype == "c16" else -0.0, dtype)
             check(ZEROS[name], x)
+
+
+def test_numpy_finds_no_nan_in_other_floats() -> None:
+    x = np.array([1, np.nan, 3]).astype(dtypes.BFLOAT16)
+    check(lambda x: (np.nansum(x), np.nancumsum(x), np.nanmax(x), np.nanmean(x)), x)
