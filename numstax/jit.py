@@ -91,6 +91,11 @@ class Jitted:
         self._last: Callable[[tuple, dict], Any] = lambda args, kwargs: MISS
         self._warned: set[str] = set()
         self._lock = threading.Lock()
+        self._own = {*vars(self), "_own"} - {*getattr(function, "__dict__", ())}
+
+    def attributes(self) -> list[str]:
+        """The names that the user has set on it, or on the function before."""
+        return [name for name in vars(self) if name not in self._own]
 
     def _static_places(self) -> frozenset[int | str]:
         """Names and positions of the static parameters."""

@@ -5,10 +5,12 @@ Leaves are taken in the order they stand in: items of dicts in theirs, fields of
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,9 @@ from numstax.trace.captures import always
 from numstax.trace.generators import caller_generator
 from numstax.trace.host import draws_numbers, is_generator
 from numstax.trace.origin import user_origin
-from numstax.trace.rebind import Rebinder
+from numstax.trace.rebind import AS_THEY_ARE, Rebinder
 from numstax.trace.sizes import Condition
-from numstax.trace.trees import members
+from numstax.trace.trees import attributes, members
 
 _ARRAYS = (np.ndarray, np.memmap)
 
@@ -136,7 +138,7 @@ class Fixed:
 
 @record
 class Branch:
-    """A container: `type` and its parts; `names` are the keys of a dict or the fields of a dataclass."""
+    """A container or slice: `type` and its parts; `names` are the keys of a dict or the fields of a dataclass."""
 
     type: type
     parts: tuple[Tree, ...]
@@ -158,18 +160,31 @@ def flatten(value: Any, leaf: Callable[[Any], Leaf | None], original: Callable[[
         return tuple(flatten(item, leaf, original) for item in items)
 
     kind = original(type(value))
-    if isinstance(value, list | tuple):
+    is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+    if kind in (set, frozenset) or is_named or _is_made_of_items(kind, value, list, tuple):
         return Branch(kind, parts(value))
-    if isinstance(value, dict):
-        return Branch(kind, parts(value.values()), tuple(value))
+    if kind is collections.OrderedDict or _is_made_of_items(kind, value, dict):
+        return Branch(kind, parts(value.values()), tuple(map(original, value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = members(value)
         return Branch(kind, parts(getattr(value, n) for n in names), names)
-    if isinstance(value, Iterator):
-        raise UnsupportedOperationError(
-            f"a function that returns a {kind.__name__} cannot be compiled", None, "return a list of its items"
-        )
-    return Fixed(bool(value) if type(value) is Condition else value)
+    if type(value) is Condition:
+        return Fixed(bool(value))
+    if isinstance(value, slice):
+        return Branch(kind, parts((value.start, value.stop, value.step)))
+    if isinstance(value, (*AS_THEY_ARE, type, types.BuiltinFunctionType)):
+        return Fixed(value)
+    raise UnsupportedOperationError(
+        f"a function that returns a {kind.__name__} cannot be compiled", None,
+        "return arrays, numbers and containers of them",
+    )  # fmt: skip
+
+
+def _is_made_of_items(kind: Any, value: Any, *bases: Any) -> bool:
+    """Does its class, made of the items, give the same container again?"""
+    return not attributes(value) and any(
+        issubclass(kind, base) and kind.__init__ is base.__init__ and kind.__new__ is base.__new__ for base in bases
+    )
 
 
 def builder(tree: Tree, first: int = 0) -> Callable[[Sequence[Any]], Any]:
@@ -184,7 +199,7 @@ def builder(tree: Tree, first: int = 0) -> Callable[[Sequence[Any]], Any]:
         return lambda outputs: kind(zip(names, [p(outputs) for p in parts], strict=True))
     if names:
         return lambda outputs: _dataclass(kind, names, [p(outputs) for p in parts])
-    if hasattr(kind, "_fields"):
+    if hasattr(kind, "_fields") or kind is slice:
         named: Any = kind
         return lambda outputs: named(*[p(outputs) for p in parts])
     if kind is tuple:

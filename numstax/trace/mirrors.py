@@ -70,10 +70,13 @@ class Mirrors:
     # --- classes --------------------------------------------------------------------------------------
 
     def copy_of_class(self, cls: type) -> type:
-        if not is_own(cls) or issubclass(cls, BaseException | enum.Enum):
+        if not is_own(cls) or issubclass(cls, BaseException):
+            return cls
+        if issubclass(cls, enum.Enum):
+            _check_no_code(cls)
             return cls
         if type(cls) not in (type, abc.ABCMeta) or "__init_subclass__" in vars(cls):
-            raise UnsupportedOperationError(f"the class {cls.__name__} cannot be compiled", user_origin(), _REMEDY)
+            raise _refused_class(cls)
         bases = [self._rebinder.value(b, b.__name__, always(b)) for b in cls.__bases__ if is_own(b)]
         members: dict[str, Any] = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
         for name, member in vars(cls).items():
@@ -172,6 +175,37 @@ class Mirrors:
         self._rebinder.copied(name, lambda: [*held.items()], lambda: [*read.items()])
         self._rebinder.copied(cls.__name__, lambda: [*vars(watched).items()], lambda: before)
         return made
+
+
+def check_plain(value: Any) -> None:
+    """Raise UnsupportedOperationError for a number, text or member of an enumeration of the user's with more to it."""
+    cls = type(value)
+    if not is_heap_type(cls) or not is_own(cls):
+        return
+    if not isinstance(value, enum.Enum) and attributes(value):
+        raise _refused_class(cls)
+    _check_no_code(cls)
+
+
+def _check_no_code(cls: type) -> None:
+    """Raise UnsupportedOperationError where a class that is not copied has methods or, as an enumeration, values that
+    may change."""
+    members = [m for base in cls.__mro__ if is_own(base) for m in vars(base).values()]
+    functions = [getattr(m, "fget", None) or getattr(m, "__func__", m) for m in members]
+    if any(isinstance(f, types.FunctionType) and not is_library(f.__code__.co_filename) for f in functions) or (
+        issubclass(cls, enum.Enum) and not all(_is_simple(member.value) for member in cls)
+    ):
+        raise _refused_class(cls)
+
+
+def _is_simple(value: Any) -> bool:
+    return type(value) in (bool, int, float, complex, str, bytes, type(None)) or (
+        type(value) is tuple and all(map(_is_simple, value))
+    )
+
+
+def _refused_class(cls: type) -> UnsupportedOperationError:
+    return UnsupportedOperationError(f"the class {cls.__name__} cannot be compiled", user_origin(), _REMEDY)
 
 
 def _is_found(name: str, member: Any) -> bool:

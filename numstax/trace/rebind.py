@@ -16,7 +16,7 @@ import itertools
 import math
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from numstax.trace.array import TracedArray
 from numstax.trace.captures import MISSING, Captures, Getter, always, can_change, item
 from numstax.trace.control import Control
 from numstax.trace.library import LibraryObject, library_function
-from numstax.trace.mirrors import Mirrors
+from numstax.trace.mirrors import Mirrors, check_plain
 from numstax.trace.origin import user_origin
 from numstax.trace.owners import LIBRARIES, is_heap_type, is_impure, is_library, root
 from numstax.trace.source import CONTROL, rewrite
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _SCALAR_TYPES = {float, complex, *(d.type for d in dtypes.SUPPORTED if d not in dtypes.ML_FLOATS)}
 _SMALL = 1024
 """Captured arrays of at most so many elements may be taken for constants."""
-_AS_THEY_ARE = (
-    bool, int, float, complex, str, bytes, np.generic, np.dtype, type(None), type(Ellipsis), slice, range, enum.Enum,
-    TracedArray, np.ufunc, types.MethodDescriptorType, types.WrapperDescriptorType,
+AS_THEY_ARE = (
+    bool, int, float, complex, str, bytes, np.generic, np.dtype, type(None), type(Ellipsis), type(NotImplemented),
+    slice, range, enum.Enum, TracedArray, np.ufunc, types.MethodDescriptorType, types.WrapperDescriptorType,
 )  # fmt: skip
 
 
@@ -55,6 +55,8 @@ class Rebinder:
         self._views: dict[int, GlobalsView] = {}
         self._copies: list[tuple[str, Callable[[], list[Any]], Callable[[], list[Any]]]] = []
         """What the function was given in place of outside containers: name, items now, items as they should be."""
+        self._given: dict[types.FunctionType, dict[str, Any]] = {}
+        """The attributes of copies of functions."""
         self.mirrors = Mirrors(self)
         rec.stand_ins[OutsideSet] = set
 
@@ -62,7 +64,8 @@ class Rebinder:
 
     def value(self, value: Any, name: str, getter: Getter) -> Any:
         """What traced code sees for an object from outside; `getter` reads the object again."""
-        if isinstance(value, _AS_THEY_ARE):
+        if isinstance(value, AS_THEY_ARE):
+            check_plain(value)
             return value
         found = self._memo.get(id(value))
         if found is None:
@@ -78,8 +81,8 @@ class Rebinder:
 
     def originals(self) -> Callable[[Any], Any]:
         """A function that gives what a value stands for: something from outside, or itself."""
-        sources = {id(substitute): value for value, substitute in self._memo.values()}
-        return lambda value: sources.get(id(value), value)
+        sources = {id(OutsideSet): set, **{id(substitute): value for value, substitute in self._memo.values()}}
+        return lambda value: value.original if type(value) is classes.StandIn else sources.get(id(value), value)
 
     def fixed(self, value: Any, name: str) -> Any:
         """What traced code sees for something that a watched object refers to for good."""
@@ -116,7 +119,10 @@ class Rebinder:
         if type(value).__module__.startswith("numstax.") and isinstance(
             getattr(value, "__wrapped__", None), types.FunctionType
         ):
-            return self.function(value.__wrapped__)
+            copy = self.function(value.__wrapped__)
+            self.captures.watch_length(vars(value))
+            self._give_attributes(vars(value), value.attributes(), copy)
+            return copy
         if (getattr(value, "__module__", None) or "").startswith("numpy.random") and callable(value):
             return getattr(substitutes.numpy_object(self.rec, "random"), value.__name__)
         if isinstance(value, types.BuiltinFunctionType):
@@ -169,7 +175,9 @@ class Rebinder:
         if substitutes.needs_stand_in(function):
             return substitutes.numpy_function(self.rec, function)
         holder = function.__self__
-        if not (holder is None or isinstance(holder, types.ModuleType | type)) or is_impure(function.__module__ or ""):
+        module = (holder.__module__ if isinstance(holder, type) else function.__module__) or ""
+        is_free = holder is None or isinstance(holder, types.ModuleType | type)
+        if not is_free or is_impure(module) or module == "sys":
             raise SideEffectError(f"{function.__qualname__}() inside a traced function", user_origin())
         return function
 
@@ -220,18 +228,20 @@ class Rebinder:
         if words:
             self.captures.watch(always(words), words)
         copy.__kwdefaults__ = {k: self.value(v, k, always(v)) for k, v in words.items()} or None
-        self._give_attributes(function, copy)
+        self._give_attributes(vars(function), vars(function), copy)
         return copy
 
-    def _give_attributes(self, function: types.FunctionType, copy: types.FunctionType) -> None:
-        """Attributes that the user has set on the function."""
-        for name, held in vars(function).items():
+    def _give_attributes(self, namespace: dict[str, Any], names: Iterable[str], copy: types.FunctionType) -> None:
+        """Attributes that the user has set on a function."""
+        for name in names:
             if name != "__wrapped__":
-                getter = functools.partial(vars(function).get, name, MISSING)
+                held, getter = namespace[name], functools.partial(namespace.get, name, MISSING)
                 if not isinstance(held, np.ndarray):
                     self.captures.watch(getter, held)
-                setattr(copy, name, self.value(held, f"{function.__name__}.{name}", getter))
-        self.copied(function.__name__, lambda: [*vars(copy).items()])
+                setattr(copy, name, self.value(held, f"{copy.__name__}.{name}", getter))
+        given = self._given.setdefault(copy, {})
+        given.update(vars(copy))
+        self.copied(copy.__name__, lambda: [*vars(copy).items()], lambda: [*given.items()])
 
     def _view(self, namespace: dict[str, Any]) -> GlobalsView:
         found = self._views.get(id(namespace))
@@ -251,6 +261,8 @@ class Rebinder:
     def _type(self, cls: type) -> type:
         if cls in _SCALAR_TYPES:
             return substitutes.scalar_type(self.rec, cls)
+        if is_impure(cls.__module__) and not issubclass(cls, BaseException):
+            raise SideEffectError(f"{cls.__module__}.{cls.__name__} inside a traced function", user_origin())
         stand_in = classes.numpy_class(self.rec, cls)
         return self.mirrors.copy_of_class(cls) if stand_in is None else stand_in
 
@@ -317,10 +329,13 @@ def _identical(a: list[Any], b: list[Any]) -> bool:
 class OutsideSet(set):
     """A copy of a set from outside, which goes through its items in the order of the original."""
 
+    # sets that others are made of get these
+    _order: Sequence[Any] = ()
+    popped = False
+
     def __init__(self, items: list[Any]) -> None:
         super().__init__(items)
         self._order = items
-        self.popped = False
 
     def __iter__(self) -> Iterator[Any]:
         is_as_given = len(self) == len(self._order) and all(v in self for v in self._order)
