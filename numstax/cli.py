@@ -34,8 +34,8 @@ from numstax.runtime.host import Host
 from numstax.runtime.load import ObjectCode
 from numstax.tuning import CpuBench, GpuBench, Tuner
 
-BENCHES = ("fused", "op", "overhead", "compile_time", "dynamic", "programs", "gpu", "gemm", "tuned", "plot")
-ON_GPU = ("gpu", "gemm", "tuned")
+BENCHES = ("fused", "op", "overhead", "compile_time", "dynamic", "programs", "gpu", "gemm", "conv", "tuned", "plot")
+ON_GPU = ("gpu", "gemm", "conv", "tuned")
 _PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-bindings")
 _ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
 
