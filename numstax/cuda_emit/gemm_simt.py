@@ -8,6 +8,8 @@ bytes.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from numstax import dtypes
 from numstax.cuda_emit.product import LEFT, RIGHT, Fragment, Tiles, begin
 from numstax.cuda_emit.product_loads import Fetch, Slice
@@ -15,7 +17,7 @@ from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
 from numstax.emit.text import Text
 from numstax.emit.values import zero
-from numstax.ir.index import Index
+from numstax.ir.index import ZERO, Index, less
 from numstax.records import record
 
 WARP, DOWN, ACROSS = 32, 4, 8
@@ -55,8 +57,10 @@ class _Simt:
         i, j = text.assign("i", i), text.assign("j", j)
         total = self._zeros()
         steps = self.kernel.index((self.tiles.depth + (depth - 1)) // depth)
-        left.fetch.load("0")
-        right.fetch.load("0")
+        some = less(ZERO, self.tiles.depth) is True
+        with nullcontext() if some else text.block(f"if {steps} > 0"):
+            left.fetch.load("0")
+            right.fetch.load("0")
         with text.block(f"for s in range({steps})"):
             slot = text.assign("q", "s % 2")
             left.store(slot)

@@ -165,6 +165,9 @@ class _Lowering:
             self._library_product(root)
 
     def _contract(self, root: Node, place: Place) -> Unit:
+        if root.args[0].shape[-1] is ZERO:
+            nothing = (("value", Literal.of(0, root.dtype)),)
+            return self.sites.assign(Node("constant", (), nothing, (), root.dtype), place, root.shape)
         a, b = factors(root)
         index, variables = self.sites.space(root.shape)
         along = self.sites.fresh.var(a.shape[-1])

@@ -78,8 +78,14 @@ def test_a_stack_times_one_matrix_is_one_product() -> None:
     assert [v.extent.value for v in unit.outer] == [512, 48]
 
 
-def test_no_terms_give_zeros() -> None:
-    check(product, matrix(20, 0), matrix(0, 30))
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_no_terms_give_zeros(dtype: str) -> None:
+    check(product, matrix(20, 0, dtype=dtype), matrix(0, 30, dtype=dtype))
+    check(product, matrix(100, 0, dtype=dtype), matrix(0, 100, dtype=dtype))
+
+
+def test_one_term_is_an_outer_product() -> None:
+    check(product, matrix(100, 1), matrix(1, 100, seed=1))
 
 
 EPILOGUES: dict[str, Callable[..., object]] = {
