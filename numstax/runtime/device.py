@@ -36,8 +36,6 @@ from numstax.runtime.tensor_maps import ENCODED, Encoder
 OLDEST = (8, 0)
 ALIGNED = 16
 """Programs take arrays that begin at multiples of so many bytes."""
-ORDINARY_SHARED = 48 << 10
-"""Bytes of shared memory that a block gets without asking for more."""
 
 Launch = Callable[..., None]
 """(stream, blocks along x, y and z, bytes of shared memory, a word or two for each parameter) -> nothing."""

@@ -36,7 +36,6 @@ CONTROL = "__control__"
 _LEFT_ALONE = (ast.Global, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.TryStar)
 """A function with one of these runs as it is."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_CONTROL = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.Not, ast.Compare)
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 _NOT = dis.opmap.get("UNARY_NOT")
 Node = TypeVar("Node", bound=ast.AST)
