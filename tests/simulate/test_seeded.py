@@ -19,7 +19,7 @@ WIDE = normal((3, 4096))
 CASES = {
     "softmax": (w.softmax, (WIDE,)),
     "layernorm": (w.layernorm, (WIDE, WIDE[0], WIDE[1])),
-    "full_argmax": (w.full_argmax, (normal((40000,)),)),
+    "full_argmax": (w.full_argmax, (normal((8000,)),)),
     "col_mean": (w.col_mean, (normal((300, 130)),)),
     "pointwise": (lambda x: x * 2 + 1, (WIDE,)),
     "small_chain": (w.small_chain, (normal((64, 64)),)),
