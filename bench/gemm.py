@@ -140,7 +140,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--name", help="record the results as bench/results/NAME.json")
     options = parser.parse_args(argv)
-    rows, ratios = [], []
+    rows, ratios, bad = [], [], 0
     for row in family() if options.check else table():
         if row.layout not in options.layouts or not any(map(row.name.startswith, options.only)):
             continue
@@ -148,15 +148,19 @@ def main(argv: list[str] | None = None) -> None:
             found = check(row) if options.check else measure(row, options.compile, options.rounds)
         except Exception as reason:  # one row may fail in any way; the others count
             print(f"{row.name:34} FAILS {type(reason).__name__}: {reason}"[:400], flush=True)
+            bad += 1
             continue
         rows.append(found)
-        if "ratio" in found:
+        bad += found["wrong"]
+        if "ratio" in found and not found["wrong"]:
             ratios.append(found["ratio"])
         print(line(found), flush=True)
     if ratios:
         print(f"\ngeometric mean of {len(ratios)} rows: {timing.geometric_mean(ratios):.3f}; least {min(ratios):.3f}")
     if options.name:
         print(timing.record(options.name, rows, gpu=torch.cuda.get_device_name(), rounds=options.rounds))
+    if bad:
+        raise SystemExit(f"{bad} rows failed or were wrong")
 
 
 def check(row: Row) -> dict:
@@ -204,7 +208,8 @@ def _graph(call: Call, sets: list[list[torch.Tensor]]) -> Callable[[], object]:
         with torch.cuda.graph(graph, stream=stream):
             for arrays in sets:
                 call(*arrays)
-    except Exception:
+    except RuntimeError as reason:  # the stream cannot be captured
+        print(f"  not one graph, but call by call: {reason}"[:120], flush=True)
         torch.cuda.synchronize()
         return lambda: [call(*arrays) for arrays in sets]
     return graph.replay

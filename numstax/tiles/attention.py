@@ -19,6 +19,7 @@ from numstax.tiles.tree import (
     ATOM,
     BLOCK,
     DEVICE,
+    EDGES,
     REGISTERS,
     SHARED,
     WARP,
@@ -33,8 +34,6 @@ from numstax.tiles.tree import (
     Write,
     operand,
 )
-
-EDGES = (16, 32, 64, 128, 256)
 
 
 @record

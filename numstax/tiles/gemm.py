@@ -29,6 +29,7 @@ from numstax.tiles.tree import (
     ATOM,
     BLOCK,
     DEVICE,
+    EDGES,
     REGISTERS,
     SHARED,
     WARP,
@@ -42,8 +43,6 @@ from numstax.tiles.tree import (
     operand,
 )
 
-EDGES = (16, 32, 64, 128, 256)
-"""Of a block's tile."""
 BUSY = 0.9
 """Of the SMs: a tile is too large where fewer have a block."""
 MARGIN = 1.02

@@ -27,6 +27,8 @@ DEVICE, BLOCK, WARP, ATOM = "device", "block", "warp", "atom"
 LEVELS = (DEVICE, BLOCK, WARP, ATOM)
 ABOVE_ATOM = LEVELS[:-1]
 """Units that compute, outermost first.  A warp stands for the team that executes an atom: of wgmma, a warpgroup."""
+EDGES = (16, 32, 64, 128, 256)
+"""Sizes of a block's tile that are considered."""
 GLOBAL, SHARED, REGISTERS = "global", "shared", "registers"
 
 
