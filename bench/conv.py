@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import numstax
-from bench import gemm, timing
+from bench import gemm
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args(argv)
     torch.backends.cudnn.benchmark = True
-    ratios = []
-    for row in ROWS:
-        if any(map(row.name.startswith, options.only)):
-            found = gemm.measure(row, options.compile, options.rounds)
-            ratios.append(found["ratio"])
-            print(gemm.line(found), flush=True)
-    print(f"\ngeometric mean of {len(ratios)} rows: {timing.geometric_mean(ratios):.3f}; least {min(ratios):.3f}")
+    rows = (row for row in ROWS if any(map(row.name.startswith, options.only)))
+    gemm.run(rows, lambda row: gemm.measure(row, options.compile, options.rounds))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -140,25 +141,32 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--name", help="record the results as bench/results/NAME.json")
     options = parser.parse_args(argv)
-    rows, ratios, bad = [], [], 0
-    for row in family() if options.check else table():
-        if row.layout not in options.layouts or not any(map(row.name.startswith, options.only)):
-            continue
+    rows = (row for row in (family() if options.check else table()) if row.layout in options.layouts)
+
+    def find(row: Row) -> dict:
+        return check(row) if options.check else measure(row, options.compile, options.rounds)
+
+    run((row for row in rows if any(map(row.name.startswith, options.only))), find, options.name, options.rounds)
+
+
+def run(rows: Iterable[Any], find: Callable[[Any], dict], name: str | None = None, rounds: int = 0) -> None:
+    """Print what is found of every row, and the mean of the ratios; record it by a name.  Ends with an error where a
+    row failed or was wrong."""
+    done, bad = [], 0
+    for row in rows:
         try:
-            found = check(row) if options.check else measure(row, options.compile, options.rounds)
+            done.append(find(row))
         except Exception as reason:  # one row may fail in any way; the others count
             print(f"{row.name:34} FAILS {type(reason).__name__}: {reason}"[:400], flush=True)
             bad += 1
             continue
-        rows.append(found)
-        bad += found["wrong"]
-        if "ratio" in found and not found["wrong"]:
-            ratios.append(found["ratio"])
-        print(line(found), flush=True)
+        bad += done[-1]["wrong"]
+        print(line(done[-1]), flush=True)
+    ratios = [found["ratio"] for found in done if "ratio" in found and not found["wrong"]]
     if ratios:
         print(f"\ngeometric mean of {len(ratios)} rows: {timing.geometric_mean(ratios):.3f}; least {min(ratios):.3f}")
-    if options.name:
-        print(timing.record(options.name, rows, gpu=torch.cuda.get_device_name(), rounds=options.rounds))
+    if name:
+        print(timing.record(name, done, gpu=torch.cuda.get_device_name(), rounds=rounds))
     if bad:
         raise SystemExit(f"{bad} rows failed or were wrong")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from bench import timing
 
@@ -28,3 +31,16 @@ def test_medians_call_everything() -> None:
     calls: list[str] = []
     times = timing.medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 3, 1e-4, patience=1)
     assert set(calls) == {"a", "b"} == set(times)
+
+
+def test_a_product_that_is_wrong_or_fails_ends_in_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    gemm = importlib.import_module("bench.gemm")
+    right = {"error": 1e-3, "theirs": 1e-3, "wrong": False, "flops": 1, "seconds": {"numstax": 1.0, "torch": 2.0}}
+    found = {"right": {**right, "best": "torch", "ratio": 2.0}, "wrong": {**right, "best": "torch", "ratio": 9.0}}
+    found["wrong"]["wrong"] = True
+    rows = [SimpleNamespace(name=name) for name in ("right", "wrong", "failing")]
+    with pytest.raises(SystemExit, match="2 rows failed or were wrong"):
+        gemm.run(rows, lambda row: {"name": row.name, **found[row.name]})
+    assert "geometric mean of 1 rows: 2.000" in capsys.readouterr().out
+    gemm.run(rows[:1], lambda row: {"name": row.name, **found[row.name]})

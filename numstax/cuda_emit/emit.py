@@ -24,7 +24,8 @@ def emit(schedule: Schedule, gpu: Gpu) -> tuple[EmittedUnit, ...]:
 def _units(schedule: Schedule, gpu: Gpu, used: Names) -> Iterator[EmittedUnit]:
     for _, run in groupby(schedule.units, key=lambda unit: group_of(unit) or id(unit)):
         units = list(run)
-        together = print_group(units, gpu, used) if len(units) > 1 else None  # type: ignore[arg-type]
+        kernels = [unit for unit in units if isinstance(unit, Kernel)]
+        together = print_group(kernels, gpu, used) if 1 < len(units) == len(kernels) else None
         if together is not None:
             yield together
             continue

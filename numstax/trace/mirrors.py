@@ -165,7 +165,7 @@ class Mirrors:
         self._originals[watched] = cls
         self._rebinder.rec.stand_ins[watched] = rebound
         made: Any = _native(cls).__new__(watched)
-        held: dict[str, Any] = attributes(made)  # type: ignore[assignment]
+        held: Any = attributes(made)
         self._objects[id(made)] = own
         self._captures.watch_attributes(value, "__class__", "__dict__")
         for attribute in own:
