@@ -26,3 +26,7 @@ hypothesis.settings.load_profile("numstax")
 def _remove_cache() -> Iterator[None]:
     yield
     _CACHE.cleanup()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--accept", action="store_true", help="write the golden files anew")
