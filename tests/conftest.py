@@ -1,7 +1,7 @@
 """What every test gets: a cache directory of its own and all internal checks switched on.
 
-The environment is set before numstax is imported anywhere.  With ``--hypothesis-profile=thorough`` the tests of random
-functions with loops run forty times as many examples.
+The environment is set before numstax is imported anywhere.  Random examples are the same in every run;
+``--hypothesis-profile=thorough`` draws others each time, forty times as many in the tests of functions with loops.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _CACHE = tempfile.TemporaryDirectory(prefix="numstax-tests-")
 os.environ["NUMSTAX_CACHE_DIR"] = _CACHE.name
 os.environ.setdefault("NUMSTAX_CHECK", "2")
 
-hypothesis.settings.register_profile("numstax", deadline=None, derandomize="CI" in os.environ, print_blob=True)
-hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("numstax"), max_examples=4000)
+hypothesis.settings.register_profile("numstax", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=4000, print_blob=True)
 hypothesis.settings.load_profile("numstax")
 
 

@@ -53,7 +53,6 @@ def test_inspect_shows_source(capsys: pytest.CaptureFixture[str], program: Path)
     assert "def " in run(capsys, "explain", "--inspect", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is optional")
 def test_tune_measures_and_draws(
     capsys: pytest.CaptureFixture[str], program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

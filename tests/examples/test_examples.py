@@ -55,7 +55,6 @@ def test_command(
     example = module(name)
     arguments = ["--size", "small"]
     if hasattr(example, "draw"):
-        pytest.importorskip("matplotlib")
         arguments += ["--picture", str(tmp_path / "picture.png")]
     monkeypatch.setattr("sys.argv", [name, *arguments])
     example.main()

@@ -1,6 +1,5 @@
 """explain: kernels with lines and times, bytes needed and moved, refusals, plain NumPy, pictures."""
 
-import importlib.util
 
 import numpy as np
 import pytest
@@ -49,13 +48,11 @@ def test_what_runs_as_numpy_says_why():
     assert "reference" in str(numstax.explain(numstax.jit(softmax, backend="reference"), X))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is optional")
 def test_picture(tmp_path):
     numstax.explain(softmax, X).plot(tmp_path / "graph.png")
     assert (tmp_path / "graph.png").stat().st_size > 1000
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is optional")
 def test_picture_shows_what_fused():
     found = numstax.explain(lambda x: np.sort(softmax(x)), X)
     figure = draw(found.schedule, found.seconds)
