@@ -64,8 +64,8 @@ def _directory(text: str) -> Path:
 
 
 def _backend(text: str) -> str:
-    """cpu, reference or simulate"""
-    if text not in ("cpu", "reference", "simulate"):
+    """cpu, cuda, reference or simulate"""
+    if text not in ("cpu", "cuda", "reference", "simulate"):
         raise ValueError
     return text
 
@@ -112,7 +112,7 @@ class Knobs:
     )
     backend: str = _knob(
         _backend,
-        "cpu: compile; reference: NumPy op by op; simulate: GPU kernels in an interpreter",
+        "cpu: compile; cuda: run on a GPU; reference: NumPy op by op; simulate: GPU kernels in an interpreter",
         changes_code=True,
         default="cpu",
     )

@@ -27,6 +27,9 @@ else:
     simulation = Later("numstax.runtime.simulated")
 
 
+ON_GPU = ("cuda", "simulate")
+
+
 @record
 class Place:
     """The name of a backend, and what calls there share."""
@@ -36,7 +39,7 @@ class Place:
 
     @property
     def on_gpu(self) -> bool:
-        return self.backend in ("cuda", "simulate")
+        return self.backend in ON_GPU
 
 
 @cache
@@ -57,11 +60,11 @@ def place_of(there: set[int], wanted: str | None, backend: str | None, knobs: Kn
     if len(there) > 1:
         raise UnsupportedArgumentError(f"arguments are on devices {', '.join(f'cuda:{n}' for n in sorted(there))}")
     backend = backend or knobs.backend
-    kind, _, number = (wanted or ("cuda" if there or backend == "simulate" else "cpu")).partition(":")
+    kind, _, number = (wanted or ("cuda" if there or backend in ON_GPU else "cpu")).partition(":")
     if kind == "cpu" or backend == "reference":
         if there:
             raise UnsupportedArgumentError("an argument is on a GPU", remedy='jit(device="cuda") runs there')
-        return Place("cpu" if backend == "simulate" else backend, host)
+        return Place("cpu" if backend in ON_GPU else backend, host)
     if backend == "simulate":
         if there:
             raise UnsupportedArgumentError("the simulated GPU takes arrays of NumPy")

@@ -1,6 +1,8 @@
 """device, device_host, interop: a GPU as the driver shows it, with a driver that runs kernels in the interpreter."""
 
 import gc
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -366,6 +368,17 @@ def test_where_calls_run(api):
     with pytest.raises(ValueError, match="device must be"):
         numstax.jit(lambda x: x + 1, device="gpu")
     assert isinstance(numstax.jit(lambda x, y: x + y, device="cuda")(x, there), DeviceArray)
+
+
+def test_a_whole_program_runs_on_the_gpu(api, monkeypatch):
+    module = sys.modules["numstax.jit"]
+    knobs, host = module.process()
+    monkeypatch.setattr(module, "process", lambda: (replace(knobs, backend="cuda"), host))
+    x, before = np.ones(3, np.float32), len(api.launched)
+    np.testing.assert_array_equal(numstax.jit(lambda x: x + 1)(x), [2, 2, 2])
+    assert len(api.launched) == before + 1
+    np.testing.assert_array_equal(numstax.jit(lambda x: x + 1, device="cpu")(x), [2, 2, 2])
+    assert len(api.launched) == before + 1
 
 
 def test_what_is_an_array_on_a_gpu(api):
