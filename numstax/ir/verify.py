@@ -205,7 +205,7 @@ def _region(node: Node, x: Node, part: Shape) -> Complaints:
         yield "starts, steps and the region must have one entry for each axis"
         return
     for start, step, size, whole in zip(map(as_index, starts), steps, part, x.shape, strict=True):
-        if same(size, 0) is True:
+        if less(ZERO, size) is False:
             continue
         last = start + (size - 1) * step
         if size.value is not None and any(less(at, as_index(0)) or less(whole - 1, at) for at in (start, last)):

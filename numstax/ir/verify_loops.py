@@ -105,11 +105,14 @@ def _extremes(shape: Iterable[Index], strides: Iterable[Index]) -> tuple[Index, 
     return low, high
 
 
+def _is_empty(shape: Iterable[Index]) -> bool:
+    """Is there provably no element?"""
+    return any(less(ZERO, n) is False for n in shape)
+
+
 def _outside(buffer: Buffer, offset: Index) -> bool:
     """Does an access provably leave the buffer?"""
-    if any(bounds(s)[0] is None and bounds(s)[1] is None for s in buffer.strides) or any(
-        n is ZERO for n in buffer.shape
-    ):
+    if any(bounds(s) == (None, None) for s in buffer.strides) or _is_empty(buffer.shape):
         return False
     low, high = _extremes(buffer.shape, buffer.strides)
     if less(offset, low) or less(high, offset):
@@ -150,7 +153,7 @@ def _view_complaint(view: BufferView, buffer: Buffer) -> str:
     if len(view.shape) != len(view.strides):
         return f"shape and strides of a view of {buffer.name} do not fit"
     low, high = _extremes(view.shape, view.strides)
-    if not any(n is ZERO for n in view.shape) and any(_outside(buffer, view.offset + end) for end in (low, high)):
+    if not _is_empty(view.shape) and any(_outside(buffer, view.offset + end) for end in (low, high)):
         return f"a view of {buffer.name} leaves it"
     return ""
 
@@ -315,8 +318,7 @@ class _LoopCheck:
         if dtype != buffer.dtype:
             yield f"{name} holds {buffer.dtype}"
         yield from self.index(offset, position)
-        empty = any(v.extent is ZERO for v in self.variables)
-        if not masked and not empty and _outside(buffer, offset):
+        if not masked and not _is_empty(v.extent for v in self.variables) and _outside(buffer, offset):
             yield f"the offset leaves {name}, which is {[str(n) for n in buffer.shape]}"
 
     def effect(self, effect: Effect) -> Complaints:

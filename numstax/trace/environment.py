@@ -30,6 +30,7 @@ from numstax.ir.index import (
     Symbol,
     as_index,
     atoms,
+    bounds,
     contiguous_strides,
     hint,
     less,
@@ -96,6 +97,10 @@ class ShapeEnvironment:
     # --- symbols ----------------------------------------------------------------------------------
 
     def _new(self, prefix: str, lo: int, hi: int | None, value: int, has_hint: bool = True) -> Index:
+        """A size between these bounds: a number where they leave one, so that nothing is empty without showing it."""
+        return as_index(lo) if lo == hi else self._symbol(prefix, lo, hi, value, has_hint)
+
+    def _symbol(self, prefix: str, lo: int, hi: int | None, value: int, has_hint: bool = True) -> Index:
         name = next(name for k in count() if (name := f"{prefix}{k}") not in self.values)
         symbol = Symbol(name, lo, hi, 1, value if has_hint else None)
         self.values[symbol.name] = value
@@ -123,9 +128,7 @@ class ShapeEnvironment:
 
     def unbacked(self, value: int, at_most: Index | None, at_least: int = 0) -> Index:
         """A size that depends on data: `value` in this call, between these bounds."""
-        if at_most is ZERO:
-            return ZERO
-        size = self._new("u", at_least, None if at_most is None else at_most.value, value, has_hint=False)
+        size = self._new("u", at_least, None if at_most is None else bounds(at_most)[1], value, has_hint=False)
         if at_most is not None and at_most.value is None:
             self._learn(Fact(">=", at_most - size, guarded=False))
         return size
@@ -136,7 +139,7 @@ class ShapeEnvironment:
         if trips is not None:
             trips = self.resolve(trips)
         top = None if trips is None or trips.value is None else max(trips.value - 1, 0)
-        symbol = self._new("k", 0, top, 0, has_hint=False)
+        symbol = self._symbol("k", 0, top, 0, has_hint=False)
         self.counters.add(str(symbol))
         fact = None if trips is None else Fact(">=", trips - symbol - 1, guarded=False)
         if fact is not None:

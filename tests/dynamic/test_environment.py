@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numstax.errors import DataDependentError
-from numstax.ir.index import as_index, evaluate
+from numstax.ir.index import ONE, ZERO, as_index, bounds, evaluate
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.indexing import _range
 
@@ -93,3 +93,15 @@ def test_sizes_without_hint_are_only_proved():
     assert shapes.at_least(u, 1)
     assert len(shapes.asserts) == 1
     assert not shapes.guards()
+
+
+def test_bounds_that_leave_one_value_give_a_number():
+    shapes = ShapeEnvironment("bucket")
+    n = shapes.dimension(3)
+    assert shapes.dimension(2) is as_index(2)
+    assert shapes.unbacked(1, as_index(1), at_least=1) is ONE
+    assert shapes.unbacked(0, ZERO) is ZERO
+    assert bounds(shapes.unbacked(2, n)) == (0, 4)
+    with shapes.counter(ONE) as counter:
+        assert bounds(counter) == (0, 0)
+        assert counter is not ZERO

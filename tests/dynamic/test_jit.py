@@ -234,6 +234,22 @@ def first_two(x):
     return found[0] + found[1]
 
 
+def between_neighbours(x):
+    x = np.unique(x)
+    x = x[1:] - x[:-1]
+    return x + np.arange(1, 2 * x.shape[0] + 1, 2)
+
+
+def beyond_two(x):
+    return x[2:] - x[:-2]
+
+
+@pytest.mark.parametrize("mode", [False, True, "bucket"])
+@pytest.mark.parametrize("function", [between_neighbours, beyond_two])
+def test_sizes_with_one_possible_value_leave_empty_results(function, mode):
+    counted(function, lengths(1, 2, 3, 1, 9) if function is between_neighbours else lengths(2, 3, 2, 9), mode)
+
+
 def test_check_states_what_cannot_be_known():
     compiled = dynamic(first_two)
     assert [compiled(np.arange(float(n))) for n in (6, 9)] == [7, 7]

@@ -204,6 +204,24 @@ def test_wrong_schedule_is_refused(old: str, new: str, complaint: str) -> None:
         verify_schedule(parse_schedule(SCHEDULE.replace(old, new)))
 
 
+def test_what_runs_for_no_element_leaves_nothing() -> None:
+    text = """schedule
+symbol n lo=1 hi=1
+symbol m lo=2
+buffer x input f32[n]
+buffer out output f32[%s - 1]
+kernel differences (i < %s - 1)
+  uses x, out
+  loop ()
+    v0 = load f32 x[i + 1]
+    store out[i] = v0
+outputs ('out',)
+writes ()"""
+    verify_schedule(parse_schedule(text % ("n", "n")))
+    with pytest.raises(VerifyError, match="the offset leaves x"):
+        verify_schedule(parse_schedule(text % ("m", "m")))
+
+
 def test_the_line_of_a_loop_is_shown() -> None:
     with pytest.raises(VerifyError) as caught:
         verify_schedule(parse_schedule(SCHEDULE.replace("subtract f32 v0", "subtract f64 v0")))
