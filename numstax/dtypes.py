@@ -91,3 +91,9 @@ def name(dtype: np.dtype) -> str:
 def by_name(short: str) -> np.dtype:
     """The inverse of `name`."""
     return next(d for d in SUPPORTED if name(d) == short)
+
+
+def canonical(dtype: np.dtype) -> np.dtype:
+    """The one object for a supported dtype, others as they are.  Equal dtypes are several objects where one was copied
+    or read by pickle, carries metadata, or stands for another type of C with as many bits."""
+    return by_name(name(dtype)) if is_supported(dtype) else dtype

@@ -220,9 +220,12 @@ class Writer:
             yield f"{name}_re, {name}_im = float({name}.real), float({name}.imag)"
         elif dtypes.is_low(scalar.dtype):
             bits = self.constant(dtypes.storage(scalar.dtype))
-            yield f"{name}_v = int({self.constant(scalar.dtype.type)}({name}).view({bits}))"
+            yield f"{name}_v = int({self._type(scalar)}({name}).view({bits}))"
         else:
             yield f"{name}_v = {'float' if kind == 'f' else 'int'}({name})"
+
+    def _type(self, scalar: Argument) -> str:
+        return self.constant(dtypes.canonical(scalar.dtype).type)
 
     def allocate(self, step: Allocate) -> Iterator[str]:
         yield f"{step.name} = {self.style.allocate(self, step)}"
@@ -269,7 +272,7 @@ class Writer:
             return self.style.view(self, tree)
         if isinstance(tree, Name):
             scalar = self.scalars.get(tree.text)
-            return tree.text if scalar is None else f"{self.constant(scalar.dtype.type)}({tree.text})"
+            return tree.text if scalar is None else f"{self._type(scalar)}({tree.text})"
         if type(tree) is tuple:
             return f"({''.join(f'{self.value(item)}, ' for item in tree)})"
         if type(tree) is list:
@@ -294,13 +297,18 @@ class Writer:
         return text
 
     def constant(self, value: object, name: str = "") -> str:
-        """A name in the wrapper's namespace for an object that has no literal."""
-        if isinstance(value, np.dtype):
-            name = dtypes.name(value) if dtypes.is_supported(value) else ""
+        """A name in the wrapper's namespace for an object that has no literal.  The text is that of a plan which was
+        read from disk too: equal dtypes count as one, and objects without a name never do."""
+        if isinstance(value, np.dtype) and dtypes.is_supported(value):
+            name, value = dtypes.name(value), dtypes.canonical(value)
         elif isinstance(value, type):
             name = value.__name__
+        if not name:
+            name = f"c_{len(self.constants)}"
+            self.constants[name] = value
+            return name
         for k in range(len(self.constants) + 1):
-            chosen = f"{name or 'c'}_{k}" if k or not name else name
+            chosen = f"{name}_{k}" if k else name
             if self.constants.setdefault(chosen, value) is value:
                 return chosen
         raise AssertionError

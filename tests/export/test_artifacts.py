@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -58,6 +59,16 @@ def diffused(x):
     return x
 
 
+def between(x):
+    """Numbers that are one object in this source, and two once they are read."""
+    return np.interp(x[:, 0], [0.0, 1.0, 2.5], [1.0, 2.5, 0.0], left=2.5, right=2.5)
+
+
+def as_kinds(x):
+    y = np.sort((x * 100).astype(np.int64), axis=0)
+    return np.sort(y.view(np.longlong) + np.longlong(1), axis=0), np.sort(x, axis=0)
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     made = numstax.export(scaled, (normal((64, 3)), 2.0), dynamic_shapes={"x": {0: N}})
@@ -65,7 +76,10 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "scaled"
 
 
-@pytest.mark.parametrize("function", [lambda x: scaled(x, 0.5), sorted_rows, written, solved_again, diffused])
+FUNCTIONS = [lambda x: scaled(x, 0.5), sorted_rows, written, solved_again, diffused, between, as_kinds]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_the_same_after_loading(function: Callable[..., object], tmp_path: Path) -> None:
     made = numstax.export(function, (normal((64, 3)),), dynamic_shapes={"x": {0: N}})
     made.save(tmp_path / "a")
@@ -79,9 +93,22 @@ def test_the_same_after_loading(function: Callable[..., object], tmp_path: Path)
         same(got, want)
         same(ours, theirs)
     loaded.save(tmp_path / "b")
-    assert {p.name: p.read_bytes() for p in (tmp_path / "b").iterdir()} == {
-        p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()
-    }
+    assert artifact.read(tmp_path / "b") == artifact.read(tmp_path / "a")
+
+
+def test_equal_dtypes_are_one(tmp_path: Path) -> None:
+    """An array may come with a dtype of its own, and what was found out about it is found again later."""
+    other = copy.deepcopy(np.dtype("f4"))
+    assert other is not np.dtype("f4")
+    texts = []
+    for k, dtype in enumerate((other, np.dtype("f4"))):
+        made = numstax.export(lambda x: scaled(x, 0.75), (normal((64, 3)).view(dtype),), dynamic_shapes={"x": {0: N}})
+        made.save(tmp_path / str(k))
+        texts.append((tmp_path / str(k) / "wrapper.py").read_text())
+    assert texts[0] == texts[1]
+    numstax.load(tmp_path / "1").save(tmp_path / "again")
+    assert (tmp_path / "again" / "wrapper.py").read_text() == texts[1]
+    assert made(np.ones((2, 3), "f4"))["y"].dtype is np.dtype("f4")
 
 
 def test_another_process_neither_traces_nor_compiles(saved: Path, tmp_path: Path) -> None:
