@@ -124,8 +124,8 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "trunc": lambda _, a: np.trunc(a),
     "copysign": lambda _, a, b: np.copysign(a, b),
     # NaN in either operand is the result; -0.0 < 0.0
-    "fmaximum": lambda kind, a, b: _select(kind, np.signbit(a) & (a == b), b, np.maximum(a, b)),
-    "fminimum": lambda kind, a, b: _select(kind, np.signbit(a) & (a == b), a, np.minimum(a, b)),
+    "fmaximum": lambda _, a, b: np.where(a == b, np.where(np.signbit(a), b, a), np.maximum(a, b)),
+    "fminimum": lambda _, a, b: np.where(a == b, np.where(np.signbit(a), a, b), np.minimum(a, b)),
     # the same, with either zero for equal zeros
     "fmaximum_nsz": lambda _, a, b: np.maximum(a, b),
     "fminimum_nsz": lambda _, a, b: np.minimum(a, b),

@@ -77,3 +77,10 @@ def test_quotients_by_a_reciprocal_are_rounded_as_quotients_are() -> None:
         want, got = a / d, divided(a, d)
     near = np.isfinite(want)
     assert (np.abs(got[near] - want[near]) <= np.spacing(np.abs(want[near]))).all()
+
+
+@pytest.mark.parametrize(("name", "signs"), [("maximum_f32", [0, 0, 0, 1]), ("minimum_f32", [0, 1, 1, 1])])
+def test_which_zero_is_the_greater(name: str, signs: list[bool]) -> None:
+    """As the instruction has it; NumPy's own answer depends on how many elements there are."""
+    a, b = np.float32([0, 0, -0.0, -0.0]), np.float32([0, -0.0, 0, -0.0])
+    np.testing.assert_array_equal(np.signbit(evaluate(find(name), a, b)), signs)
