@@ -24,8 +24,8 @@ from numstax.runtime.interop import Family, family_of, seen
 from numstax.size_guards import size_conditions
 from numstax.trace.captures import Outside
 from numstax.trace.declared import axis_order
+from numstax.trace.draws import Ticket, form, is_generator
 from numstax.trace.environment import ShapeEnvironment
-from numstax.trace.host import Ticket, is_generator
 from numstax.trace.trees import attributes, members
 
 RUNTIME = (float, complex)
@@ -42,8 +42,10 @@ def key_of(value: Any, static: bool = False, dynamic: bool = False) -> object:
         return static_key(value)
     if kind is np.ndarray:
         return (value.dtype, value.ndim) if dynamic else (value.dtype, value.shape, value.strides)
-    if kind in RUNTIME or isinstance(value, np.generic) or is_generator(value) or (dynamic and kind is int):
+    if kind in RUNTIME or isinstance(value, np.generic) or (dynamic and kind is int):
         return kind
+    if is_generator(value):
+        return kind, form(value)
     if isinstance(value, np.ndarray):
         return kind, key_of(value.view(np.ndarray), dynamic=dynamic)
     if isinstance(value, tuple | list):
@@ -163,6 +165,7 @@ class Guard:
             "static_key": static_key,
             "plain_copy": plain_copy,
             "Ticket": Ticket,
+            "form": form,
             "seen": seen,
         }
         self._call = f"len(args) == {len(args)} and " + (
@@ -195,6 +198,7 @@ class Guard:
             return self._leaf(path, value)
         if is_generator(value):
             self._type(path, kind)
+            self.conditions.append(f"form({path}) == {form(value)!r}")
             self._leaf(f"Ticket({path})", value)
             return value
         if isinstance(value, tuple | list):

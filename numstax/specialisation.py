@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from numstax import pipeline
 from numstax.guards import Guard
 from numstax.records import record
 from numstax.requirements import CannotRunError
-from numstax.trace.host import Ticket
+from numstax.trace.draws import Ticket, form
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from numstax.runtime.launch import Launcher
 
 
@@ -45,17 +48,28 @@ def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any) -> Any:
         generators = [a.generator for a in arguments if type(a) is Ticket]
-        states = [g.bit_generator.state for g in generators]
-        try:
-            return call(*arguments)
-        except Exception as error:
-            for generator, state in zip(generators, states, strict=True):
-                generator.bit_generator.state = state
-            if isinstance(error, CannotRunError):
-                raise
-            raise CannotRunError(str(error), mistake=error) from None
+        with _alone(generators):
+            states = [g.bit_generator.state for g in generators]
+            try:
+                return call(*arguments)
+            except Exception as error:
+                for generator, state in zip(generators, states, strict=True):
+                    generator.bit_generator.state = state
+                if isinstance(error, CannotRunError):
+                    raise
+                raise CannotRunError(str(error), mistake=error) from None
 
     return run
+
+
+@contextmanager
+def _alone(generators: Sequence[Generator]) -> Iterator[None]:
+    """Nobody else draws from those that programs draw from: these take no lock themselves."""
+    locks = {id(g.bit_generator.lock): g.bit_generator.lock for g in generators if form(g)}
+    with ExitStack() as stack:
+        for _, lock in sorted(locks.items()):
+            stack.enter_context(lock)
+        yield
 
 
 def describe(artifact: Artifact) -> str:

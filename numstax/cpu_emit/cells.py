@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from numstax.cpu_emit.programs import Printed, grouped, print_program
+from numstax.cpu_emit.random_draws import print_draws
 from numstax.emit.naming import Names
 from numstax.ir.handlers import work
 from numstax.ir.index import ZERO, Atom, Index, Quotient, Symbol, atoms, bounds, less, product, stride_of, substitute
-from numstax.ir.loops import Buffer, Control, Kernel, Nested, Schedule, Unit, unit_name
+from numstax.ir.loops import Buffer, Control, Extern, Kernel, Nested, Schedule, Unit, unit_name
 from numstax.records import record
 from numstax.schedule.memory import lifetimes
 from numstax.tiles.cpu import vector_work
@@ -132,6 +133,8 @@ class _Flattening:
         if isinstance(first, Control):
             shared = self.share(first, buffers)
             return self._control(first, cells) if shared is None else self._called(shared, cells)
+        if isinstance(first, Extern) and first.draws:
+            return self._called(print_draws(first, buffers, self.used), cells)
         if is_inline(first):
             assert isinstance(first, Kernel)
             return first

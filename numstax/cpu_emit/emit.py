@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from numstax.cpu_emit.driver import emit_loop
 from numstax.cpu_emit.programs import grouped, print_program
+from numstax.cpu_emit.random_draws import print_draws
 from numstax.emit.naming import Names
 from numstax.ir.loops import Control, EmittedControl, EmittedLoop, EmittedUnit, Extern, Kernel, Refusal, Schedule
 from numstax.knobs import Knobs
@@ -21,11 +22,12 @@ def emit(schedule: Schedule, parallel_threshold: int = Knobs().parallel_threshol
 
 def _emit(schedule: Schedule, parallel_threshold: int, used: Names) -> tuple[EmittedUnit, ...]:
     out: list[EmittedUnit] = []
+    buffers = {b.name: b for b in schedule.buffers}
     arguments = frozenset(b.name for b in schedule.buffers if b.kind == "input" and not schedule.private)
     for units, small in grouped(schedule.units, parallel_threshold, arguments):
         first = units[0]
         if isinstance(first, Extern):
-            out.append(first)
+            out.append(print_draws(first, buffers, used).emitted if first.draws else first)
         elif isinstance(first, Control):
             out.append(_control(first, schedule, parallel_threshold, used))
         else:

@@ -1,6 +1,6 @@
 """Small scalar intrinsics: bit patterns, rounding to integers, neighbours, and reassociable accumulation.
 
-`find` gives the Intrinsic of a name that program text calls, from here or from `vecmath`.
+`find` gives the Intrinsic of a name that program text calls, from here, `vecmath` or `draws`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from numstax.emit import vecmath
+from numstax.emit import draws, vecmath
 from numstax.emit.vecmath_record import Value, absolute, bitcast, convert, copysign, record, where
 from numstax.program import Intrinsic
 
@@ -27,7 +27,7 @@ def find(name: str) -> Intrinsic | None:
     if function is not None and (dtype in ("f32", "f64") or dtype[:1] in ("i", "u")):
         count = function.__code__.co_argcount
         return record(name, (dtype,) * count, function)
-    return vecmath.intrinsic(name) if vecmath.has(name) else None
+    return vecmath.intrinsic(name) if vecmath.has(name) else draws.find(name)
 
 
 _BITS = {

@@ -35,6 +35,7 @@ is that of the result, operands are row numbers::
     fcmp predicate, icmp predicate  LLVM's predicates (oeq olt ole ogt oge une uno; eq ne slt ult ...), dtype b1
     select                          condition, then, else
     add sub mul and or xor not      integers, wrapping
+    umulh                           the upper half of a product of unsigned integers
     shl lshr ashr ctpop ctlz
     sadd_fits ssub_fits smul_fits   is the exact result an int64?  dtype b1
     bitcast fpext fptrunc sitofp uitofp fptosi fptoui zext sext itrunc

@@ -99,6 +99,10 @@ def _leading_zeros(kind: np.dtype, a: Lanes) -> Lanes:
     return count
 
 
+def _upper_product(kind: np.dtype, a: Lanes, b: Lanes) -> Lanes:
+    return np.asarray(a.astype(object) * b.astype(object) >> 8 * kind.itemsize)
+
+
 def _select(kind: np.dtype, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
     return np.where(condition, a, b)
 
@@ -136,6 +140,7 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "add": lambda _, a, b: a + b,
     "sub": lambda _, a, b: a - b,
     "mul": lambda _, a, b: a * b,
+    "umulh": _upper_product,
     "sdiv": lambda _, a, b: a // b + ((a % b != 0) & ((a < 0) != (b < 0))),  # towards zero
     "udiv": lambda _, a, b: a // b,
     "and": lambda _, a, b: a & b,

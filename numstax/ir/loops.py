@@ -294,7 +294,8 @@ class Extern:
     """An opaque library call between kernels (10.5, DESIGN decision 12).
 
     `function` is a dotted NumPy path or a callable; `args`/`kwargs` hold BufferView, Index, constants and
-    nested tuples or lists.  `results` are the buffers it makes, or `out` the view it writes to.
+    nested tuples or lists.  `results` are the buffers it makes, or `out` the view it writes to.  `draws` : what a
+    program draws instead (see `ir.draws.drawn`); the results are then memory like any other.
     """
 
     function: object
@@ -302,6 +303,7 @@ class Extern:
     kwargs: tuple[tuple[str, object], ...] = ()
     results: tuple[str, ...] = ()
     out: BufferView | None = None
+    draws: str = ""
     origin: Origin | None = field(default=None, compare=False)
 
     def reads(self) -> frozenset[str]:

@@ -251,7 +251,7 @@ def _effect_text(effect: Effect) -> str:
 
 
 def _extern_line(unit: Extern) -> Line:
-    fields = {"args": unit.args, "kwargs": unit.kwargs, "results": unit.results, "out": unit.out}
+    fields = {"args": unit.args, "kwargs": unit.kwargs, "results": unit.results, "out": unit.out, "draws": unit.draws}
     told = ", ".join(f"{key}={text(value)}" for key, value in fields.items() if key == "args" or value)
     return f"extern {text(unit.function)} {{{told}}}", _origin(unit.origin)
 

@@ -303,6 +303,7 @@ def _pointer_helpers() -> dict[str, object]:
         return builder.bitcast(pointer, context.get_value_type(signature.return_type))
 
     helpers: dict[str, object] = {"rolled": _expanding("rolled", types.int64, (types.int64,), _hide)}
+    helpers["words_at"] = _expanding("words_at", types.CPointer(types.uint64), (types.int64,), _pointer)
     for name, sign in (("min", "<"), ("max", ">")):
         helpers[name] = _expanding(name, types.int64, (types.int64, types.int64), partial(_chosen, sign))
     for dtype in dtypes.SUPPORTED:
@@ -323,6 +324,11 @@ def _hide(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple
     (n,) = args
     hidden = builder.asm(ir.FunctionType(n.type, [n.type]), "", "=r,0", args, side_effect=False)
     return builder.and_(hidden, builder.neg(builder.and_(n, builder.neg(n))))
+
+
+def _pointer(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:
+    """To what is at an address."""
+    return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
 
 def _chosen(

@@ -118,6 +118,10 @@ def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[i
     if op in _FITS:
         both = getattr(builder, _FITS[op])(*operands)
         return builder.not_(builder.extract_value(both, 1))
+    if op == "umulh":
+        wide = ir.IntType(2 * kind.width)
+        product = builder.mul(*(builder.zext(v, wide) for v in operands))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, kind.width)), kind)
     name = _FUNCTIONS[op]
     if op == "ctlz":
         operands = [*operands, ir.Constant(ir.IntType(1), 0)]

@@ -57,7 +57,7 @@ def contracts(kernel: Kernel) -> bool:
 def can_fail(unit: Unit) -> bool:
     """Can the unit fail after it started: an index out of bounds, a result of another shape?"""
     if isinstance(unit, Extern):
-        return unit.out is None
+        return unit.out is None and not unit.draws
     if isinstance(unit, Control):
         return any(can_fail(inner) for body in unit.bodies for inner in body.schedule.units)
     return any(map(has_checks, unit.loops))

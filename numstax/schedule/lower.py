@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from numstax import dtypes
+from numstax.ir.draws import drawn
 from numstax.ir.graph import CONTROL, Arg, Graph, InputSpec, Literal, Node
 from numstax.ir.index import ONE, ZERO, Index, as_index, contiguous_strides, product, stride_of
 from numstax.ir.loops import BufferView, Contract, Effect, Extern, Reduce, Scan, Schedule, Store, Unit
@@ -26,16 +27,17 @@ from numstax.schedule.values import Place
 from numstax.schedule.views import through
 
 
-def lower(graph: Graph, products: bool = False) -> Schedule:
-    """`products` : are products of matrices loops of ours, where they can be, rather than library calls?"""
-    return _Lowering(graph, products, private=False).schedule()
+def lower(graph: Graph, on_gpu: bool = False) -> Schedule:
+    """`on_gpu` : products of matrices are loops of ours, where they can be, rather than library calls; draws of random
+    numbers are library calls."""
+    return _Lowering(graph, on_gpu, private=False).schedule()
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, products: bool, private: bool) -> None:
-        self.private, self.products = private, products
+    def __init__(self, graph: Graph, on_gpu: bool, private: bool) -> None:
+        self.private, self.on_gpu = private, on_gpu
         self.targets = targets(graph, private)
-        self.storage = storage(self.targets.nodes(), private, products)
+        self.storage = storage(self.targets.nodes(), private, on_gpu)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):
             # those of a body are what the buffers around it are
@@ -75,7 +77,7 @@ class _Lowering:
             self.sites.units[root], self.sites.places[root] = [], self.sites.new(root, self.names.get(root))
         elif root.op == "matmul":
             self._matmul(root)
-        elif root.op == "update" and not (self.products and _is_fill(root.args[0])):
+        elif root.op == "update" and not (self.on_gpu and _is_fill(root.args[0])):
             write_update(root, self.sites, self.over, self.names.get(root))
         elif root.op == "scatter":
             write_scatter(root, self.sites, self.over, self.names.get(root))
@@ -83,7 +85,7 @@ class _Lowering:
             self._fresh(root)
 
     def _body(self, graph: Graph) -> Lowered:
-        lowering = _Lowering(graph, self.products, private=True)
+        lowering = _Lowering(graph, self.on_gpu, private=True)
         return Lowered(lowering.schedule(), lowering.sites.detours)
 
     def _in_place(self, root: Node) -> bool:
@@ -158,7 +160,7 @@ class _Lowering:
     # --- products of matrices ---------------------------------------------------------------------
 
     def _matmul(self, root: Node) -> None:
-        if self.products and dtypes.kind(root.dtype) in "iuf" and root.attr("template") != "library":
+        if self.on_gpu and dtypes.kind(root.dtype) in "iuf" and root.attr("template") != "library":
             place = self.sites.new(root, self.names.get(root))
             self.sites.units[root], self.sites.places[root] = [self._contract(root, place)], place
         else:
@@ -183,7 +185,7 @@ class _Lowering:
         operands = tuple(self._operand(a, units) for a in root.args)
         place = self.sites.new(root, self.names.get(root))
         out = BufferView(place.buffer, ZERO, root.shape, place.strides)
-        units.append(Extern("numpy.matmul", operands, (), (), out, root.origin))
+        units.append(Extern("numpy.matmul", operands, (), (), out, origin=root.origin))
         self.sites.units[root], self.sites.places[root] = units, place
 
     # --- library calls ----------------------------------------------------------------------------
@@ -218,6 +220,7 @@ class _Lowering:
                 tuple((key, fill(tree)) for key, tree in kwargs),
                 tuple(names),
                 None,
+                "" if self.on_gpu else drawn(root),
                 root.origin,
             )
         )

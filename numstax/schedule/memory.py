@@ -40,7 +40,7 @@ def lifetimes(schedule: Schedule, steps: Sequence[int]) -> Lifetimes:
     array: dict[str, str] = {}
     free: dict[tuple[object, ...], list[str]] = {}
     released: dict[str, int] = {}
-    borrowed = {r for unit in schedule.units if isinstance(unit, Extern) for r in unit.results}
+    borrowed = {r for unit in schedule.units if isinstance(unit, Extern) and not unit.draws for r in unit.results}
     # buffers that exchange their parts must have one shape, also where they are library functions' arguments
     turning = {c.args[k] for c in schedule.units if isinstance(c, Control) for pair in c.rotate for k in pair}
     allocations = []

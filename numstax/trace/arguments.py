@@ -25,8 +25,8 @@ from numstax.errors import (
 )
 from numstax.records import record
 from numstax.trace.captures import always
+from numstax.trace.draws import draws_numbers, is_generator
 from numstax.trace.generators import caller_generator
-from numstax.trace.host import draws_numbers, is_generator
 from numstax.trace.origin import user_origin
 from numstax.trace.rebind import AS_THEY_ARE, Rebinder
 from numstax.trace.sizes import Condition

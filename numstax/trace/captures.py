@@ -95,6 +95,11 @@ class Captures:
         text = self._name("owner", owner)
         self._conditions += [f"{text}.{name} is {self._name('value', getattr(owner, name))}" for name in names]
 
+    def watch_result(self, function: Callable[[Any], Any], getter: Getter, value: Any) -> None:
+        """The result holds only while the function gives the same for what `getter` gives as for `value`."""
+        called = f"{self._name('function', function)}({self._name('get', getter)}())"
+        self._conditions.append(f"{called} == {function(value)!r}")
+
     def watch_length(self, container: Sized) -> None:
         """The result holds only while nothing is put into the container or taken out."""
         self._conditions.append(f"len({self._name('container', container)}) == {len(container)}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax.errors import UnsupportedOperationError
-from numstax.trace import extern, host
+from numstax.trace import draws, extern
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.extern_shapes import drawn_shapes
 from numstax.trace.origin import user_origin
@@ -31,11 +31,11 @@ _REFUSED = {
 
 
 class TracedGenerator:
-    """`state` : memory that every draw reads and writes.  `ticket` : the scalar that leads to the caller's
-    generator; None: the state is all there is."""
+    """`state` : memory that every draw reads and writes.  `form` : how programs may draw (see `draws.form`).
+    `ticket` : the scalar that leads to the caller's generator; None: the state is all there is."""
 
-    def __init__(self, recorder: Recorder, state: Storage, ticket: TracedArray | None = None) -> None:
-        self._recorder, self._state, self._ticket = recorder, state, ticket
+    def __init__(self, recorder: Recorder, state: Storage, form: str, ticket: TracedArray | None = None) -> None:
+        self._recorder, self._state, self._form, self._ticket = recorder, state, form, ticket
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -64,9 +64,9 @@ class TracedGenerator:
         rec = self._recorder
         before = TracedArray(rec, self._state, self._state.node, None, is_scalar=not self._state.node.shape)
         given = () if self._ticket is None else (self._ticket,)
-        function = host.draw_seeded if self._ticket is None else host.draw
+        function = draws.draw_seeded if self._ticket is None else draws.draw
         shapes = drawn_shapes(words.get("size"))
-        sample, after = extern.call(rec, function, (*given, before, method), words, shapes=shapes)
+        sample, after = extern.call(rec, function, (*given, before, method, self._form), words, shapes=shapes)
         rec.write(self._state, after.node)
         return sample
 
@@ -80,9 +80,9 @@ class TracedGenerator:
 
 
 def caller_generator(rec: Recorder, generator: np.random.Generator, name: str) -> TracedGenerator:
-    """The handle of a generator that exists outside: the compiled code takes a `host.Ticket` for it."""
+    """The handle of a generator that exists outside: the compiled code takes a `draws.Ticket` for it."""
     ticket = rec.input(np.int64(rec.rehearse(generator)), name)
-    return TracedGenerator(rec, rec.turn, ticket)
+    return TracedGenerator(rec, rec.turn, draws.form(generator), ticket)
 
 
 def seeded_generator(rec: Recorder, seed: Any) -> TracedGenerator:
@@ -94,5 +94,5 @@ def seeded_generator(rec: Recorder, seed: Any) -> TracedGenerator:
             "numpy.random.default_rng() without a seed gives other numbers in each call", user_origin(),
             "pass a numpy.random.Generator as an argument and draw from it",
         )  # fmt: skip
-    state = extern.call(rec, host.seeded, (seed,), {})
-    return TracedGenerator(rec, rec.storage(state.node))
+    state = extern.call(rec, draws.seeded, (seed,), {})
+    return TracedGenerator(rec, rec.storage(state.node), "pcg64" if draws.is_as_known() else "")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from numstax.errors import UnsupportedOperationError
-from numstax.trace import host
+from numstax.trace import draws
 from numstax.trace.captures import MISSING, always
 from numstax.trace.origin import user_origin
 from numstax.trace.owners import is_heap_type, is_impure, is_library, is_own
@@ -135,7 +135,7 @@ class Mirrors:
     def copy_of_object(self, value: Any, name: str) -> Any:
         """A copy whose attributes are read, and watched, one by one."""
         cls, own = type(value), attributes(value)
-        if own is None or host.draws_numbers(value) or not _can_stand_for(cls):
+        if own is None or draws.draws_numbers(value) or not _can_stand_for(cls):
             raise UnsupportedOperationError(
                 f"{name!r} of type {cls.__module__}.{cls.__name__} cannot be compiled", user_origin(), _REMEDY
             )

@@ -23,7 +23,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.errors import SideEffectError, UnsupportedOperationError
-from numstax.trace import classes, generators, host, python_names, substitutes
+from numstax.trace import classes, draws, generators, python_names, substitutes
 from numstax.trace.array import TracedArray
 from numstax.trace.captures import MISSING, Captures, Getter, always, can_change, item
 from numstax.trace.control import Control
@@ -99,9 +99,10 @@ class Rebinder:
     def _substitute(self, value: Any, name: str, getter: Getter) -> Any:
         if isinstance(value, np.ndarray):
             return self._array(value, name, getter)
-        if host.is_generator(value):
+        if draws.is_generator(value):
             handle = generators.caller_generator(self.rec, value, name)
-            self.captures.getters[len(self.rec.inputs) - 1] = lambda: host.Ticket(getter())
+            self.captures.getters[len(self.rec.inputs) - 1] = lambda: draws.Ticket(getter())
+            self.captures.watch_result(draws.form, getter, value)
             return handle
         if isinstance(value, types.ModuleType):
             return self._module(value)

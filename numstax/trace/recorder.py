@@ -24,7 +24,7 @@ from numstax.ir.index import Index, contiguous_strides
 from numstax.ir.reference import evaluate_nodes
 from numstax.ir.show import index_leaves
 from numstax.ir.values import map_tree
-from numstax.trace import elementwise, extern, host, indexing, python_numbers, ufuncs
+from numstax.trace import draws, elementwise, extern, indexing, python_numbers, ufuncs
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.elements import contains_traced
 from numstax.trace.environment import ShapeEnvironment
@@ -73,7 +73,7 @@ class Recorder:
         """Scalar types that traced code sees another type in place of."""
         self.written_by: dict[types.CodeType, tuple[Storage, ...]] = {}
         """Arrays that a loop was found to write, by the code of its body."""
-        self._rehearsals: list[np.random.Generator] = []
+        self._rehearsals: list[draws.Ticket] = []
         self._fixed_inputs: set[int] = set()
         self.pins: dict[int, Callable[[], None]] = {}
         """Captured arrays whose elements may be taken for constants: what guards that they stay."""
@@ -146,8 +146,8 @@ class Recorder:
 
     def rehearse(self, generator: np.random.Generator) -> int:
         """The ticket of a generator that draws the same numbers while tracing."""
-        self._rehearsals.append(host.rehearsal(generator))
-        return id(self._rehearsals[-1])
+        self._rehearsals.append(draws.rehearsal(generator))
+        return int(self._rehearsals[-1])
 
     def check_constants(self) -> None:
         """Raise SideEffectError when an array that was taken for a constant has been changed since."""
@@ -250,7 +250,7 @@ class Recorder:
                 continue
             if part.op == "placeholder":
                 values[part] = self.example(self.entries[part], exact)
-            elif exact and part.op == "extern" and part.attr("function") == extern.name_of(host.draw):
+            elif exact and part.op == "extern" and part.attr("function") == extern.name_of(draws.draw):
                 values[part] = self._values[part]
             elif part.op in CONTROL and not exact:
                 values[part] = [self.example(state) for state in control_args(part)[1]]

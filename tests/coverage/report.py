@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from numstax.errors import NumstaxError
+from numstax.ir.draws import drawn
 from numstax.records import record
 from numstax.trace.tracer import trace
 from tests.coverage.calls import SECTIONS, Call, arguments
@@ -29,6 +30,9 @@ Functions that call a Python function back (`scipy.optimize`) are refused.
 
 Where the size of a result depends on values, what follows is compiled for every size. A mask that selects (`a[m]`) is
 compiled into what is done with the selection, where that does not need the elements side by side.
+
+Of the methods of a generator, those below are compiled where it draws from PCG64 (as `default_rng` does), on the CPU;
+for other generators, and on GPUs, all of them are called.
 """
 
 
@@ -48,7 +52,7 @@ def outcome(call: Call) -> Outcome:
             graph = trace(call.function(), [given[k] for k in call.letters], {}).graph
     except NumstaxError as error:
         return Outcome("refused", f"{error.what}; {error.remedy}" if error.remedy else error.what)
-    called = any(node.op == "extern" for node in graph.nodes())
+    called = any(node.op == "extern" and not drawn(node) for node in graph.nodes())
     return Outcome("called" if called else "compiled")
 
 

@@ -123,7 +123,7 @@ def test_names_of_products_begin_with_tem() -> None:
 def test_the_loops_are_printed_read_back_and_evaluated() -> None:
     a, b, c = matrix(20, 30), matrix(30, 24, seed=1), matrix(24, seed=2)
     graph = trace(EPILOGUES["bias and relu"], (a, b, c[None]), {}).graph
-    schedule = split(fuse(lower(graph, products=True), H200), H200)
+    schedule = split(fuse(lower(graph, on_gpu=True), H200), H200)
     assert parse_schedule(show(schedule)) == schedule
     (got,), _ = evaluate_schedule(schedule, [a, b, c[None]], {})
     assert got is not None

@@ -107,7 +107,7 @@ def test_a_named_template_computes_or_says_what_prevents_it(factors: tuple[np.nd
 
 def test_candidates_have_predicted_costs() -> None:
     a, b = (np.zeros((2048, 2048), "f2") for _ in range(2))
-    (kernel,) = lower(trace(product, (a, b), {}).graph, products=True).units
+    (kernel,) = lower(trace(product, (a, b), {}).graph, on_gpu=True).units
     assert isinstance(kernel, Kernel)
     found = product_of(kernel)
     assert found is not None

@@ -1,0 +1,299 @@
+"""Draws that programs make: NumPy's numbers to the last bit, and the state that NumPy leaves."""
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax.emit.draws import FACTOR_HIGH, FACTOR_LOW
+from numstax.emit.ziggurat import ziggurat
+from numstax.program import ExternCall, all_steps
+from numstax.trace import draws
+
+METHODS = ("random", "standard_normal", "standard_exponential")
+DTYPES = ("float64", "float32")
+BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+
+
+def library_calls(compiled):
+    plans = [artifact.region.plan for artifact in compiled.artifacts()]
+    return [step for plan in plans for step in all_steps(plan.steps) if isinstance(step, ExternCall)]
+
+
+def agrees(program, *args, calls=2, kind="PCG64", by_programs=True):
+    """Are results and states bit for bit those of NumPy?"""
+    compiled = numstax.jit(program, strict=True)
+    ours, theirs = (np.random.Generator(getattr(np.random, kind)(11)) for _ in range(2))
+    for _ in range(calls):
+        got, want = compiled(ours, *args), program(theirs, *args)
+        for a, b in zip(_parts(got), _parts(want), strict=True):
+            assert type(a) is type(b)
+            assert (np.asarray(a).dtype, np.shape(a)) == (np.asarray(b).dtype, np.shape(b))
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+        assert str(ours.bit_generator.state) == str(theirs.bit_generator.state)
+    assert by_programs is (not library_calls(compiled))
+    return compiled
+
+
+def _parts(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sizes(method, dtype):
+    def program(rng):
+        draw = getattr(rng, method)
+        sizes = (None, (), 0, 1, (3, 0), (2, 3), 5, 4001)
+        return tuple(draw(size, dtype) for size in sizes)
+
+    agrees(program)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many(method, dtype):
+    """Tails, and points that are rejected, are among them."""
+    agrees(lambda rng: getattr(rng, method)((1000, 5000), dtype), calls=2)
+
+
+def test_half_a_word_that_is_left():
+    def program(rng, x):
+        a = rng.random(3, np.float32)
+        b = rng.standard_normal(4)
+        c = rng.standard_normal(2, np.float32)
+        return a, b, c, rng.random(dtype="f4"), rng.standard_exponential(3, np.float32), rng.random() + x
+
+    agrees(program, np.ones(3), calls=5)
+
+
+def test_between_draws_of_numpy():
+    def program(rng, x):
+        a = rng.standard_normal(3)
+        b = rng.integers(0, 10, 3), rng.permutation(x)
+        return a, *b, rng.random(3, np.float32), rng.gamma(2.0), rng.random(2)
+
+    compiled = agrees(program, np.arange(4.0), by_programs=False)
+    assert len(library_calls(compiled)) == 3
+    ours, theirs = np.random.default_rng(1), np.random.default_rng(1)
+    for rng, run in ((ours, compiled), (theirs, program)):
+        rng.integers(5, dtype=np.int32)
+        run(rng, np.ones(2))
+        rng.random(dtype=np.float32)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_draws_in_loops_and_branches():
+    def walk(rng, n, x):
+        low = high = 0
+        for i in range(n):
+            if rng.random() < 0.25:
+                x = x + rng.standard_normal()
+                low += 1
+            else:
+                noise = rng.random(x.shape, np.float32)
+                x = x - noise * rng.standard_exponential()
+                high += i
+        return x, low, high
+
+    agrees(walk, 300, np.zeros(7))
+
+
+def test_draws_into_an_array():
+    def program(rng, x):
+        rng.standard_normal(out=x)
+        y = np.empty((3, 2), np.float32)
+        rng.random(out=y, dtype=np.float32)
+        return x * 2, y
+
+    agrees(program, np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("kind", BIT_GENERATORS[1:])
+def test_other_bit_generators(kind):
+    agrees(lambda rng: (rng.random(5), rng.standard_normal(), rng.random(3, np.float32)), kind=kind, by_programs=False)
+
+
+def test_one_function_for_several_bit_generators():
+    def program(rng):
+        return rng.standard_normal(3)
+
+    compiled = numstax.jit(program, strict=True)
+    for kind in (*BIT_GENERATORS, *BIT_GENERATORS):
+        ours, theirs = (np.random.Generator(getattr(np.random, kind)(4)) for _ in range(2))
+        assert compiled(ours).tobytes() == program(theirs).tobytes()
+        assert str(ours.bit_generator.state) == str(theirs.bit_generator.state)
+    assert compiled.compile_count == 2
+
+
+class Doubled(np.random.Generator):
+    def random(self, *args, **kwargs):
+        return 2 * super().random(*args, **kwargs)
+
+
+def test_a_class_of_the_user_draws_itself():
+    compiled = numstax.jit(lambda rng: rng.random(4), strict=True)
+    ours, theirs = (Doubled(np.random.PCG64(3)) for _ in range(2))
+    assert compiled(ours).tobytes() == theirs.random(4).tobytes()
+    assert ours.bit_generator.state == theirs.bit_generator.state
+    plain = np.random.default_rng(3)
+    assert (2 * compiled(plain)).tobytes() == Doubled(np.random.PCG64(3)).random(4).tobytes()
+
+
+def test_generators_that_share_their_bits():
+    def program(a, b):
+        return a.random(3), b.standard_normal(2), a.random(3, np.float32), b.random(2, np.float32)
+
+    compiled = numstax.jit(program, strict=True)
+    states = []
+    for run in (compiled, program):
+        bits = np.random.PCG64(8)
+        got = run(np.random.Generator(bits), np.random.Generator(bits))
+        states.append((b"".join(x.tobytes() for x in got), bits.state))
+    assert states[0] == states[1]
+
+
+@dataclass
+class Model:
+    rng: np.random.Generator
+    others: list
+
+
+def test_generators_in_containers():
+    def program(model):
+        return model.rng.random(3), model.others[0].standard_normal(3), model.rng.random()
+
+    compiled = numstax.jit(program, strict=True)
+    ours, theirs = (Model(np.random.default_rng(1), [np.random.default_rng(2)]) for _ in range(2))
+    assert [x.tobytes() for x in map(np.asarray, compiled(ours))] == [
+        x.tobytes() for x in map(np.asarray, program(theirs))
+    ]
+    assert ours.others[0].bit_generator.state == theirs.others[0].bit_generator.state
+    assert not library_calls(compiled)
+
+
+CAPTURED = np.random.default_rng(5)
+
+
+def test_a_captured_generator_becomes_another_kind():
+    global CAPTURED
+
+    def program():
+        return CAPTURED.random(3)
+
+    compiled = numstax.jit(program, strict=True)
+    for kind in ("PCG64", "SFC64", "PCG64"):
+        CAPTURED = np.random.Generator(getattr(np.random, kind)(6))
+        got = compiled()
+        CAPTURED = np.random.Generator(getattr(np.random, kind)(6))
+        assert got.tobytes() == program().tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_seeded_inside(dtype):
+    def program(seed):
+        rng = np.random.default_rng(seed)
+        a = rng.random(3, dtype)
+        total = 0.0
+        for _ in range(50):
+            total += rng.standard_normal()
+        return a, total, rng.standard_normal(1000, dtype), rng.integers(9, size=3), rng.random(dtype=dtype)
+
+    compiled = numstax.jit(program, strict=True)
+    for seed in (1, 2):
+        for a, b in zip(compiled(seed), program(seed), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_call_that_fails_has_drawn_what_numpy_has():
+    def program(rng, x, i):
+        return rng.standard_normal(3) + x[i]
+
+    compiled = numstax.jit(program)
+    ours, theirs = np.random.default_rng(1), np.random.default_rng(1)
+    compiled(ours, np.ones(4), np.int64(2))
+    program(theirs, np.ones(4), np.int64(2))
+    for run, rng in ((compiled, ours), (program, theirs)):
+        with pytest.raises(IndexError):
+            run(rng, np.ones(4), np.int64(7))
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda rng: rng.random(-1),
+        lambda rng: rng.standard_normal(3, np.float16),
+        lambda rng: rng.standard_normal(3, dtype=int),
+    ],
+)
+def test_mistakes_are_those_of_numpy(program):
+    with pytest.raises((ValueError, TypeError)) as theirs:
+        program(np.random.default_rng(1))
+    with pytest.raises(type(theirs.value)) as ours:
+        numstax.jit(program)(np.random.default_rng(1))
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_nobody_else_draws_meanwhile():
+    compiled = numstax.jit(lambda rng: rng.random(3), strict=True)
+    rng = np.random.default_rng(1)
+    compiled(rng)
+    thread = threading.Thread(target=compiled, args=(rng,))
+    with rng.bit_generator.lock:
+        state = rng.bit_generator.state
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive()
+        assert rng.bit_generator.state == state
+    thread.join()
+    assert rng.bit_generator.state != state
+
+
+@pytest.mark.parametrize("changed", ["_has_known_layout", "_checksum"])
+def test_another_numpy_draws_itself(changed, monkeypatch):
+    monkeypatch.setattr(draws, changed, lambda *_: False)
+    draws.is_as_known.cache_clear()
+    try:
+        agrees(lambda rng: rng.standard_normal(5), by_programs=False)
+    finally:
+        draws.is_as_known.cache_clear()
+
+
+def state_before(word, following):
+    """A generator whose next two words are these."""
+    factor, modulus = FACTOR_HIGH << 64 | FACTOR_LOW, 1 << 128
+    # an upper half of so little turns nothing, and makes the lower one odd or even
+    for high in (0, 1):
+        first, second = word, high << 64 | (following ^ high)
+        step = (second - first * factor) % modulus
+        if step & 1:
+            rng = np.random.default_rng(0)
+            before = (first - step) * pow(factor, -1, modulus) % modulus
+            rng.bit_generator.state = {
+                "bit_generator": "PCG64", "state": {"state": before, "inc": step}, "has_uint32": 0, "uinteger": 0
+            }  # fmt: skip
+            return rng
+    raise AssertionError
+
+
+def test_state_before():
+    words = 0x0123456789ABCDEF, 0xFEDCBA9876543210
+    assert tuple(map(int, state_before(*words).bit_generator.random_raw(2))) == words
+
+
+@pytest.mark.parametrize(("distribution", "first"), [("normal", 0), ("exponential", 3)])
+def test_every_layer_ends_where_numpys_does(distribution, first):
+    """On both sides of each layer's limit, where the next word decides, in each of the next layers' corners."""
+    compiled = numstax.jit(lambda rng: getattr(rng, f"standard_{distribution}")(), strict=True)
+    shift = 9 if distribution == "normal" else 11
+    table = ziggurat(distribution, 64)
+    for layer, limit in enumerate(table.limits):
+        for number in (limit - 1, limit, (1 << table.bits) - 1):
+            for following in (0, 1 << 62, (1 << 64) - 1):
+                word = max(number, 0) << shift | layer << first
+                ours, theirs = state_before(word, following), state_before(word, following)
+                assert compiled(ours) == getattr(theirs, f"standard_{distribution}")()
+                assert ours.bit_generator.state == theirs.bit_generator.state
