@@ -27,7 +27,7 @@ from numstax.ir.verify import verify_graph
 from numstax.ir.verify_loops import verify_schedule
 from numstax.knobs import Knobs
 from numstax.later import Later
-from numstax.program import Emitted, Plan
+from numstax.program import Emitted, Plan, runs
 from numstax.records import record
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
@@ -135,7 +135,9 @@ def compile_graph(
 
 def _check_length(region: Region) -> None:
     assert region.plan is not None
-    lengths = [text.count("\n") for text in {program.text for program in region.plan.programs}]
+    texts = {program.name: program.text for program in region.plan.programs}
+    needed = {max((texts[call.program] for call in run), key=len) for run in runs(region.plan.steps)}
+    lengths = [text.count("\n") for text in needed]
     seconds = sum(PROGRAM + LINE * n * (1 + n / LONG) for n in lengths)
     if seconds > LONGEST:
         raise UnsupportedOperationError(
@@ -188,4 +190,7 @@ def _printed(item: EmittedUnit) -> str:
         return "\n".join((item.control.kind, *(indent(_printed(i), "    ") for body in item.bodies for i in body)))
     if isinstance(item, EmittedLoop):
         return "\n".join(program.text for program in (*item.calls, item.emitted.program))
-    return item.program.text if isinstance(item, Emitted) else show(item)
+    if isinstance(item, Emitted):
+        cases = (f"# where {condition}:\n{_printed(case)}" for condition, case in item.cases)
+        return "\n".join((*cases, item.program.text))
+    return show(item)

@@ -157,13 +157,15 @@ class Emitted:
     lo/hi/scratch/status: buffer names, and size expressions for 'size' parameters.
 
     `units` : how many consecutive units of the Schedule the program runs.  `checks` : what is checked and where, for
-    each check that can be reported through 'status', by number.
+    each check that can be reported through 'status', by number.  `cases` : conditions on the sizes of the region, and
+    what is run instead where one holds, the first of them.
     """
 
     program: Program
     args: tuple[str, ...]
     units: int = 1
     checks: tuple[Checked, ...] = ()
+    cases: tuple[tuple[str, Emitted], ...] = ()
 
 
 @record
@@ -245,7 +247,8 @@ class Check:
 
 @record
 class ControlStep:
-    """Structured control flow run by the wrapper: `kind` and `bodies` as in `loops.Control`.
+    """Structured control flow run by the wrapper: `kind` and `bodies` as in `loops.Control`, or 'choice': a 'cond' on
+    sizes, of which both bodies do the same, so that no program need be there before it is run.
 
     The steps of all bodies use the arrays of the plan, and names of their own.  `head` is an expression: the number of
     trips, the predicate, or what the first body of a 'while' leaves, for whether to go on.  `var` is the counter of a
@@ -269,6 +272,19 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
         if isinstance(step, ControlStep):
             for body in step.bodies:
                 yield from all_steps(body)
+
+
+def runs(steps: Iterable[Step]) -> Iterator[tuple[Call, ...]]:
+    """The calls of programs in the steps and in bodies of control flow; together those of which one is chosen."""
+    for step in steps:
+        if isinstance(step, Call):
+            yield (step,)
+        elif isinstance(step, ControlStep):
+            inside = (run for body in step.bodies for run in runs(body))
+            if step.kind == "choice":
+                yield tuple(call for run in inside for call in run)
+            else:
+                yield from inside
 
 
 def _open_diagonal(a: np.ndarray, places: tuple[int, int, int]) -> np.ndarray:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from numstax.ir.index import Atom, Index, Symbol, Var, as_index, atoms, substitute
 from numstax.ir.loops import Kernel, Loop, Reduce, Scan
-from numstax.schedule.rewrite import substitute_vars
+from numstax.ir.renaming import substitute_vars
 
 LONGEST = 127
 """Elements of a short row: the compiler then takes few vectors at a time, so that little is left over."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from numstax import dtypes
 from numstax.cuda_emit.accesses import Access
 from numstax.emit.nest import KernelText
-from numstax.ir.index import ONE, ZERO, Atom, Index, Var, stride_of, substitute
+from numstax.ir.index import ONE, ZERO, Atom, Index, Var, divides, stride_of, substitute
 from numstax.tiles.cuda_points import ACCESS, is_wide
 
 
@@ -21,15 +21,16 @@ def ask(
     variables: Sequence[Var],
     names: Mapping[Atom, str],
     first: str,
-    count: int,
+    count: Index,
 ) -> None:
     """Ask for `count` neighbouring points of `variables`, last one fastest, from the one of number `first` on."""
     for name, offset in loads:
         buffer = kernel.buffer(name)
         whole = ACCESS // buffer.dtype.itemsize
-        if _is_contiguous(offset, variables) and count % whole == 0 and is_wide(buffer, offset, variables[-1], whole):
+        wide = is_wide(buffer, offset, variables[-1], whole) and divides(whole, count) is True
+        if wide and _is_contiguous(offset, variables):
             start = kernel.text.index(substitute(offset, dict.fromkeys(variables, ZERO)), names)
-            size = f"uint32({count * buffer.dtype.itemsize})"
+            size = f"uint32({kernel.text.index(count * buffer.dtype.itemsize, names)})"
             kernel.text.line(
                 f"fetch_{dtypes.name(buffer.dtype)}({kernel.text.buffer(buffer)}, {start} + {first}, {size})"
             )

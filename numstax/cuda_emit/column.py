@@ -15,7 +15,7 @@ from numstax.cuda_emit.effects import Combining
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.reduce import Cells, Reduction
-from numstax.cuda_emit.text import DeviceText
+from numstax.cuda_emit.text import NARROW, DeviceText
 from numstax.dtypes import name as short
 from numstax.dtypes import storage
 from numstax.emit.combine import result
@@ -55,10 +55,9 @@ class _Columns:
         block = text.assign("p", "int64(block_x())")
         strip, other = block, "0"
         if self.others:
-            most = bounds(total - 1)[1]
-            other = text.assign("p", text.quotient(block, most, strips))
-            strip = text.assign("p", text.rest(block, most, strips))
-        names, lines = decode(self.kernel, self.others, other)
+            other = text.assign("p", text.quotient(block, NARROW, strips, within=True))
+            strip = text.assign("p", text.rest(block, NARROW, strips, within=True))
+        names, lines = decode(self.kernel, self.others, other, most=NARROW)
         for name, value in lines:
             text.line(f"{name} = {value}")
         self.thread, self.row = "int64(thread_x())", "0"

@@ -35,6 +35,7 @@ class Span:
     limit : numbers from here on are no points; None where all chunks lie inside.
     inside_loop : groups follow one another.
     mask : from the names of the variables, the condition under which there is such a point.
+    most : there are no more points, where that is known of more than their variables.
     """
 
     variables: tuple[Var, ...]
@@ -46,6 +47,7 @@ class Span:
     limit: str | None
     inside_loop: bool = False
     mask: Mask | None = None
+    most: int | None = None
 
 
 class Pass:
@@ -114,7 +116,7 @@ class Pass:
     @contextmanager
     def _masked(self, point: str, number: str, element: str) -> Iterator[Chunk]:
         span = self.span
-        names, lines = decode(self.kernel, span.variables, point)
+        names, lines = decode(self.kernel, span.variables, point, most=span.most)
         chunk = Chunk({**self.kernel.names, **names}, self.lane, span.width, point, number, element)
         with self.text.block(f"if {point} < {span.limit}") if span.limit is not None else nullcontext():
             for name, value in lines:

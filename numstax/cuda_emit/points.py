@@ -17,12 +17,14 @@ def count(variables: Sequence[Var]) -> Index:
 
 
 def decode(
-    kernel: KernelText, variables: Sequence[Var], number: str, prefix: str = "i"
+    kernel: KernelText, variables: Sequence[Var], number: str, prefix: str = "i", most: int | None = None
 ) -> tuple[dict[Atom, str], Decoded]:
-    """Names for the variables at the point of that number, a name itself, and what they stand for."""
+    """Names for the variables at the point of that number, a name itself, and what they stand for.  There are at most
+    `most` points, where that says more than their extents do."""
     text = kernel.text
     assert isinstance(text, DeviceText)
-    most = bounds(count(variables) - 1)[1]
+    known = bounds(count(variables))[1]
+    most = known if most is None or (known is not None and known < most) else most
     moving = [v for v in variables if v.extent is not ONE]
     names: dict[Atom, str] = {v: "0" for v in variables if v.extent is ONE}
     if len(moving) == 1:
@@ -31,7 +33,7 @@ def decode(
     lines: Decoded = []
     stride = ONE
     for k, var in reversed(list(enumerate(moving))):
-        value = number if stride is ONE else text.quotient(number, most, stride)
-        lines.append((names[var], text.rest(value, most, var.extent) if k else value))
+        value = number if stride is ONE else text.quotient(number, most, stride, within=True)
+        lines.append((names[var], text.rest(value, most, var.extent, within=True) if k else value))
         stride = stride * var.extent
     return names, lines[::-1]

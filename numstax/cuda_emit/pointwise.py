@@ -12,9 +12,10 @@ from numstax.cuda_emit.accesses import Chunk, Staged, early_loads
 from numstax.cuda_emit.ahead import ask
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count
+from numstax.cuda_emit.text import NARROW
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.emit.values import cast
-from numstax.ir.index import ONE, Index, Var, divides
+from numstax.ir.index import ONE, Index, Var, as_index, divides
 from numstax.ir.loops import Accumulate, Effect
 
 
@@ -44,12 +45,13 @@ def print_points(kernel: KernelText) -> tuple[Index, ...]:
     thread = "int64(thread_x())" if tiling.width == 1 else f"int64(thread_x())*{tiling.width}"
     first = text.assign("p", f"int64(block_x())*{block} + {thread}")
     limit = None if divides(block, total) is True else kernel.index(total)
-    span = Span(variables, lane, tiling.width, tiling.unroll, first, step, limit)
+    most = NARROW if tiling.narrow else None
+    span = Span(variables, lane, tiling.width, tiling.unroll, first, step, limit, most=most)
     loads = early_loads(loops, {b.name: b for b in kernel.kernel.buffers})
     if tiling.ahead:
         later = text.assign("p", f"int64(block_x() + {tiling.ahead})*{block}")
         with text.block(f"if (thread_x() == 0) & ({later} + {block} <= {kernel.index(total)})"):
-            ask(kernel, loads, variables, kernel.names, later, block)
+            ask(kernel, loads, variables, kernel.names, later, as_index(block))
     Pass(kernel, loops, span, Staged(kernel, loads, tiling.unroll, lane, tiling.width)).run(
         _update if tiling.form == "scatter" else stores_only
     )

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from numstax.cuda_emit import instructions, scalars
 from numstax.cuda_emit.column import print_columns
-from numstax.cuda_emit.divisible import divisible, narrowed
 from numstax.cuda_emit.gemm_mma import print_mma
 from numstax.cuda_emit.gemm_simt import print_simt
 from numstax.cuda_emit.gemm_wgmma import print_wgmma
@@ -23,6 +22,7 @@ from numstax.emit.naming import Names, called, heading, joined_name, numbered, s
 from numstax.emit.nest import KernelText
 from numstax.hardware import Gpu
 from numstax.ir.index import Index
+from numstax.ir.limits import condition
 from numstax.ir.loops import Kernel, Tiling
 from numstax.program import Emitted, Program
 
@@ -38,12 +38,14 @@ _PRINTERS = {
 
 
 def print_program(kernel: Kernel, gpu: Gpu, used: Names) -> Emitted:
-    """The program of one kernel."""
+    """The program of one kernel, and those of its cases."""
     text = DeviceText(kernel.writes())
     for line in heading(kernel):
         text.line(line)
     assert kernel.tiling is not None
-    return _finished(kernel.name, text, kernel.tiling, _print(text, kernel, gpu), gpu, used)
+    emitted = _finished(kernel.name, text, kernel.tiling, _print(text, kernel), gpu, used)
+    cases = ((condition(case.limits), print_program(case.kernel, gpu, used)) for case in kernel.cases)
+    return replace(emitted, cases=tuple(cases))
 
 
 def print_group(kernels: Sequence[Kernel], gpu: Gpu, used: Names) -> Emitted | None:
@@ -85,25 +87,13 @@ def _finished(
     return Emitted(numbered(program, used), args, 1, tuple(text.checks))
 
 
-def _print(text: DeviceText, kernel: Kernel, gpu: Gpu) -> tuple[int, tuple[str, ...]]:
-    """Print a kernel, twice where its sizes are unknown; threads a block, and the grid."""
-    usual = kernel.tiling
-    assert usual is not None
-    wide = divisible(kernel, gpu) if usual.matrix is None else None
-    if wide is None:
-        grid = tuple(map(text.formula, _form(usual)(KernelText(text, kernel))))
-        most = usual.matrix.resident if usual.matrix is not None else 0
-        return usual.threads, tuple(_at_most(most, n) for n in grid) if most else grid
-    tiling = wide.kernel.tiling
+def _print(text: DeviceText, kernel: Kernel) -> tuple[int, tuple[str, ...]]:
+    """Print a kernel; threads a block, and the grid."""
+    tiling = kernel.tiling
     assert tiling is not None
-    condition = " & ".join(f"({text.size(symbol)} % {wide.multiple} == 0)" for symbol in wide.symbols)
-    with text.block(f"if {condition}"):
-        few = map(text.formula, _form(tiling)(KernelText(text, wide.kernel)))
-    narrow = kernel.with_tiling(narrowed(tiling, usual.vector, usual.tile))
-    with text.block("else"):
-        many = map(text.formula, _form(tiling)(KernelText(text, narrow)))
-    pairs = zip(few, many, strict=True)
-    return tiling.threads, tuple(a if a == b else f"({a} if {condition} else {b})" for a, b in pairs)
+    grid = tuple(map(text.formula, _form(tiling)(KernelText(text, kernel))))
+    most = tiling.matrix.resident if tiling.matrix is not None else 0
+    return tiling.threads, tuple(_at_most(most, n) for n in grid) if most else grid
 
 
 def _at_most(most: int, blocks: str) -> str:

@@ -19,10 +19,10 @@ from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.reduce import Cells, Reduction
 from numstax.cuda_emit.scan import TeamScan
 from numstax.cuda_emit.team import WARP, Team
-from numstax.cuda_emit.text import DeviceText
+from numstax.cuda_emit.text import NARROW, DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
-from numstax.ir.index import ONE, Index, atoms, bounds, divides, hint, product, same
+from numstax.ir.index import ONE, Index, as_index, atoms, bounds, divides, product, same
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
 from numstax.tiles.cpu import access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
@@ -56,7 +56,8 @@ class _Rows:
                 row = self.text.assign("p", number)
                 if team.count > 1 and divides(team.count, rows) is not True:
                     stack.enter_context(self.text.block(f"if {row} < {self.kernel.index(rows)}"))
-                names, lines = decode(self.kernel, outer, row)
+                few = team.count == 1 or self.tiling.narrow
+                names, lines = decode(self.kernel, outer, row, most=NARROW if few else None)
                 self.kernel.names.update(names)
                 for name, value in lines:
                     self.text.line(f"{name} = {value}")
@@ -98,10 +99,10 @@ class _Rows:
         loads = [(name, offset) for name, offset in loads if moving in atoms(offset)]
         team, length = self.team, count(loop.inner)
         later = f"{self.kernel.names[moving]} + {self.tiling.ahead * team.count // team.cluster}"
-        part = min(self.group // team.cluster, hint(length))
+        part = as_index(self.group // team.cluster) if team.cluster > 1 else length
         tests = [f"({team.leads})", f"({later} < {self.kernel.index(moving.extent)})"]
         if team.cluster > 1 and same(length, self.group) is not True:
-            tests.append(f"({self.first} + {part} <= {self.kernel.index(length)})")
+            tests.append(f"({self.first} + {self.kernel.index(part)} <= {self.kernel.index(length)})")
         names, first = {**self.kernel.names, moving: f"({later})"}, self.first if team.cluster > 1 else "0"
         with self.text.block(f"if {' & '.join(tests)}"):
             ask(self.kernel, loads, loop.inner, names, first, part)

@@ -17,7 +17,8 @@ from numstax.ir.loops import Buffer
 from numstax.program import Param, TensorMap
 
 _ALIGNMENT = 16
-_NARROW = (1 << 32) - 1
+NARROW = (1 << 32) - 1
+"""What 32 bits hold."""
 
 
 class DeviceText(Text):
@@ -59,20 +60,34 @@ class DeviceText(Text):
                 return make(self.index(atom.value, names), high, atom.divisor, names)
         return super()._atom(atom, names)
 
-    def quotient(self, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None = None) -> str:
-        """``value // divisor`` of a value that is not negative, and at most `most`."""
-        return self._division("quotient", value, most, divisor, names)
+    def quotient(
+        self,
+        value: str,
+        most: int | None,
+        divisor: Index,
+        names: Mapping[Atom, str] | None = None,
+        within: bool = False,
+    ) -> str:
+        """``value // divisor`` of a value that is not negative, and at most `most`; `within` : as the divisor is."""
+        return self._division("quotient", value, most, divisor, names, within)
 
-    def rest(self, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None = None) -> str:
-        """``value % divisor`` of a value that is not negative, and at most `most`."""
-        return self._division("rest", value, most, divisor, names)
+    def rest(
+        self,
+        value: str,
+        most: int | None,
+        divisor: Index,
+        names: Mapping[Atom, str] | None = None,
+        within: bool = False,
+    ) -> str:
+        """``value % divisor`` of a value that is not negative, and at most `most`; `within` : as the divisor is."""
+        return self._division("rest", value, most, divisor, names, within)
 
     def _division(
-        self, name: str, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None
+        self, name: str, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None, within: bool
     ) -> str:
         low, high = bounds(divisor)
         text = self.index(divisor, names)
         if low is None or low < 1:
             text = f"max({text}, 1)"
-        bits = 32 if all(n is not None and n <= _NARROW for n in (most, high)) else 64
+        bits = 32 if all(n is not None and n <= NARROW for n in (most, most if within else high)) else 64
         return f"int64({name}_u{bits}({value}, {text}))"

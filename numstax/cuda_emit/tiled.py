@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from numstax.cuda_emit.accesses import Access, Staged, Tile, Window, early_loads, load_text, storage_name
 from numstax.cuda_emit.passes import Mask, Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
+from numstax.cuda_emit.text import NARROW
 from numstax.emit.nest import KernelText, Place
 from numstax.ir.index import ZERO, Atom, Index, Var, as_index, divides, stride_of, substitute
-from numstax.schedule.rewrite import substitute_vars
+from numstax.ir.renaming import substitute_vars
 from numstax.tiles.cpu import crossing
 from numstax.tiles.cuda_points import along_width, place_in_chunk
 
@@ -61,7 +62,7 @@ class _Tiled:
         for buffer in self.kernel.kernel.buffers:
             if buffer.kind == "local":
                 self.kernel.places[buffer.name] = Place(self.text.fresh("r"), array=False)
-        names, lines = decode(self.kernel, self.blocks, self.text.assign("p", "int64(block_x())"), "b")
+        names, lines = decode(self.kernel, self.blocks, self.text.assign("p", "int64(block_x())"), "b", NARROW)
         for name, value in lines:
             self.text.line(f"{name} = {value}")
         self.kernel.names.update(names)

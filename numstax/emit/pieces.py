@@ -27,9 +27,9 @@ from numstax.ir.index import (
     substitute,
 )
 from numstax.ir.loops import Instr, Loop
+from numstax.ir.renaming import indices, substitute_vars
 from numstax.records import record
 from numstax.schedule.record import Recorder, move_effect, prune
-from numstax.schedule.rewrite import indices, substitute_vars
 
 MOST = 8
 """Pieces of a loop: each is one more copy of its body."""

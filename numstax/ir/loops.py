@@ -234,6 +234,7 @@ class Tiling:
     'registers', 'shared' (but for `resident` groups of chunks at their start, which stay in registers) or '' (they are
     read again).  `blocks` are to share an SM.
     `ahead` : so many blocks run at a time; each asks for what the one so far behind it loads first.
+    `narrow` : 32 bits hold the number of outer points.
     `matrix` : for form 'product'.
     """
 
@@ -249,7 +250,25 @@ class Tiling:
     resident: int = 0
     blocks: int = 1
     ahead: int = 0
+    narrow: bool = False
     matrix: MatrixTiling | None = None
+
+
+@record
+class Limit:
+    """`size` is at most `most` (None: as large as it may be), and a multiple of `multiple`."""
+
+    size: Index
+    most: int | None = None
+    multiple: int = 1
+
+
+@record
+class Case:
+    """`kernel` may be run where all `limits` hold; it counts on them."""
+
+    limits: tuple[Limit, ...]
+    kernel: Kernel
 
 
 @record
@@ -257,6 +276,8 @@ class Kernel:
     """Fused loops over one outer space.  `buffers` holds every buffer named in the loops.
 
     `name` says form and ops (``per_maximum_exp_add_divide``); `origins` are the user's lines it came from.
+    `cases` : kernels that do the same for sizes of which more is known.  The first that may be run is, else this one,
+    which need not be right for sizes of theirs.
     """
 
     name: str
@@ -265,6 +286,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     tiling: Tiling | None = None
     origins: tuple[Origin, ...] = field(default=(), compare=False)
+    cases: tuple[Case, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)

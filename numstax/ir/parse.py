@@ -192,13 +192,13 @@ def _bodies(lines: list[_Line], depth: int, names: Names) -> dict[str, Graph]:
 
 
 def parse_kernel(text: str) -> Kernel:
-    """The inverse of `show_kernel`."""
+    """The inverse of `show_kernel`, for kernels without cases."""
     reader = _LoopReader(text)
     return reader.kernel(reader.take().expect(_KERNEL))
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The inverse of `show_schedule`."""
+    """The inverse of `show_schedule`, for kernels without cases."""
     return _LoopReader(text).schedule()
 
 
@@ -274,6 +274,8 @@ class _LoopReader:
         loops = []
         while found := self.next(r"loop \((.*)\)"):
             loops.append(self.loop(found[1], dict(names)))
+        while self.next("where .*"):
+            pass
         made = Tiling(**_fields(tiling[1], self.names)) if tiling else None
         return Kernel(head[1], outer, tuple(loops), buffers, made, origins)
 

@@ -10,7 +10,7 @@ One line for each node, instruction, effect and buffer, with the user's line as 
 
 The bodies of control flow stand indented below their node, each with node names of its own, and with the symbols that
 the Graph around it does not show.  A tuple of Index values is written as a list, ``[1, n + 1]``.  Two values print
-alike only if they are equal.
+alike only if they are equal; of the cases of a kernel only limits and tilings are shown, which `parse` passes over.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from numstax import dtypes
 from numstax.errors import Origin
 from numstax.ir.graph import Arg, Graph, Literal, Node
 from numstax.ir.index import Index, Ref, Symbol, Var, atoms
+from numstax.ir.limits import condition
 from numstax.ir.loops import (
     CHECKS,
     Buffer,
@@ -38,6 +39,7 @@ from numstax.ir.loops import (
     Reduce,
     Schedule,
     Store,
+    Tiling,
     Unit,
 )
 
@@ -167,16 +169,22 @@ def _kernel_lines(kernel: Kernel, known: dict[str, Buffer]) -> list[Line]:
     lines += [(f"  {_buffer_text(b)}", "") for b in kernel.buffers if known.get(b.name) != b]
     lines.append((f"  uses {', '.join(b.name for b in kernel.buffers)}", ""))
     if kernel.tiling is not None:
-        t = kernel.tiling
-        rest = f"block={t.block}, tile={text(t.tile)}, unroll={t.unroll}"
-        if t.threads:
-            rest += f", threads={t.threads}, team={t.team}, width={t.width}, cache={t.cache!r}, resident={t.resident}"
-            rest += f", blocks={t.blocks}, ahead={t.ahead}"
-        lines.append((f"  tiling form={t.form!r}, vector={text(t.vector)}, {rest}", ""))
+        lines.append((f"  tiling {_tiling_text(kernel.tiling)}", ""))
     for loop in kernel.loops:
         lines.append((f"  loop ({_vars(loop.inner)})", ""))
         lines += [(f"    {line}", comment) for line, comment in loop_lines(loop)]
+    for case in kernel.cases:
+        tiling = "" if case.kernel.tiling is None else f": {_tiling_text(case.kernel.tiling)}"
+        lines.append((f"  where {condition(case.limits)}{tiling}", ""))
     return lines
+
+
+def _tiling_text(t: Tiling) -> str:
+    rest = f"block={t.block}, tile={text(t.tile)}, unroll={t.unroll}"
+    if t.threads:
+        rest += f", threads={t.threads}, team={t.team}, width={t.width}, cache={t.cache!r}, resident={t.resident}"
+        rest += f", blocks={t.blocks}, ahead={t.ahead}, narrow={t.narrow}"
+    return f"form={t.form!r}, vector={text(t.vector)}, {rest}"
 
 
 def loop_lines(loop: Loop) -> list[Line]:

@@ -219,6 +219,10 @@ def _verify_kernel(kernel: Kernel, shared: Mapping[str, Buffer], outside: set[st
         defined |= loop.writes()
     for complaint in _races(kernel, buffers):
         raise VerifyError(f"kernel {kernel.name}: {complaint}")
+    for case in kernel.cases:
+        # over sizes of which more is known
+        own = {b.name: b for b in case.kernel.buffers if b.kind != "local" and b.name in shared}
+        _verify_kernel(case.kernel, {**shared, **own}, outside)
 
 
 class _LoopCheck:

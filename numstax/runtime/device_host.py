@@ -20,14 +20,14 @@ from numstax import dtypes
 from numstax.errors import DeviceMemoryError
 from numstax.ir.values import map_tree
 from numstax.knobs import Knobs
-from numstax.program import Plan, Program
+from numstax.program import Plan, Program, runs
 from numstax.records import record
 from numstax.requirements import CannotRunError
 from numstax.runtime import libraries
 from numstax.runtime.arrays import span, to_host
 from numstax.runtime.cache import DiskCache
 from numstax.runtime.cubin import Cubin
-from numstax.runtime.device import AnyDevice, Loaded
+from numstax.runtime.device import AnyDevice, Launch, Loaded
 from numstax.runtime.exchange import Exchange
 from numstax.runtime.host import Counts
 from numstax.runtime.interop import seen
@@ -67,6 +67,26 @@ class DeviceHost:
         return Serving(self, exchange, DeviceStyle(plan, exchange, self.device.function, self.device.number))
 
     # --- programs -------------------------------------------------------------------------------------
+
+    def launches(self, plan: Plan) -> dict[str, Launch]:
+        """What launches the programs of a plan, by name.  Those that one is chosen of by the sizes of a call are loaded
+        when they are launched first, and raise CompileError then."""
+        called = list(runs(plan.steps))
+        always = {run[0].program for run in called if len(run) == 1}
+        loaded = self.programs([p for p in plan.programs if p.name in always])
+        rest = {p.name: self._later(p) for p in plan.programs if p.name not in always}
+        return rest | {name: program.run for name, program in loaded.items()}
+
+    def _later(self, program: Program) -> Launch:
+        loaded: Loaded | None = None
+
+        def launch(*words: Any) -> None:
+            nonlocal loaded
+            if loaded is None:
+                (loaded,) = self.loaded([program])
+            loaded.run(*words)
+
+        return launch
 
     def programs(self, programs: Sequence[Program]) -> dict[str, Loaded]:
         """Loaded programs by name.  Raises CompileError."""
@@ -218,7 +238,7 @@ class Serving:
             "order": device.order,
             "synchronize": device.synchronize,
             **{n: getattr(host, n) for n in _HELPERS},
-            **{name: loaded.run for name, loaded in host.programs(plan.programs).items()},
+            **host.launches(plan),
         }
         if results is not None and results.empty is not None:
             names["fresh"] = results.empty(device)

@@ -44,7 +44,7 @@ def launch(plan: Plan, host: DeviceHost, exchange: Exchange, observe: Callable[[
     try:
         if not isinstance(host.device, Device):
             raise CannotReplayError("the GPU is simulated")
-        recording = recorded(plan, host.programs(plan.programs), host.device)
+        recording = recorded(plan, host.programs, host.device)
     except CannotReplayError as reason:
         return Launcher(direct.call, direct.source, f"no CUDA graph: {reason}")
     replay = Replay(host, host.device, recording)

@@ -12,7 +12,7 @@ Loops are run through: every iteration leaves its launches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,9 @@ HEAVY = 64 << 20
 OFTEN = 8
 """Launches that may use a result: with more, it is copied to its place at the end, so that few launches change when the
 place does."""
+
+
+Load = Callable[[Sequence[Program]], Mapping[str, Loaded]]
 
 
 class CannotReplayError(Exception):
@@ -90,12 +93,12 @@ class Recording:
     counters: int
 
 
-def recorded(plan: Plan, loaded: Mapping[str, Loaded], device: AnyDevice) -> Recording:
-    """Raises CannotReplayError."""
+def recorded(plan: Plan, load: Load, device: AnyDevice) -> Recording:
+    """Raises CannotReplayError, and CompileError."""
     reason = _refusal(plan)
     if reason:
         raise CannotReplayError(reason)
-    tape = _Tape(plan, loaded)
+    tape = _Tape(plan, load(plan.programs))
     returned = launcher(plan, tape).call(*tape.arguments())
     if sum(isinstance(s, Launched) for s in tape.steps) < 2:
         raise CannotReplayError("it launches one program")
@@ -109,7 +112,7 @@ def _refusal(plan: Plan) -> str:
     for step in steps:
         if isinstance(step, ExternCall):
             return f"{step.function} is a library call"
-        if isinstance(step, ControlStep) and step.kind != "for":
+        if isinstance(step, ControlStep) and step.kind not in ("for", "choice"):
             return "a loop or branch depends on a value that the GPU computes"
     if any(p.kind == "status" for program in plan.programs for p in program.params):
         return "the host reads whether an index was out of bounds"

@@ -36,6 +36,7 @@ from numstax.program import (
     Result,
     Step,
     all_steps,
+    runs,
 )
 from numstax.runtime.layouts import Layouts
 
@@ -183,6 +184,9 @@ class Writer:
                 yield f"    raise size_error({step.message!r}, {step.a!r}, {step.a}, {step.b!r}, {step.b})"
 
     def _control(self, step: ControlStep) -> Iterator[str]:
+        if step.kind == "choice":
+            yield from self._choice(step)
+            return
         bodies = [[f"    {line}" for inner in body for line in self._step(inner)] for body in step.bodies]
         if step.kind == "cond":
             yield f"if {self.style.test(self, step.head)}:"
@@ -205,6 +209,16 @@ class Writer:
             yield f"    {', '.join(targets)} = {', '.join(sources)}"
         elif step.kind == "for" and not bodies[0]:
             yield "    pass"
+
+    def _choice(self, step: ControlStep, word: str = "if") -> Iterator[str]:
+        then, (other,) = step.bodies
+        yield f"{word} {step.head}:"
+        yield from [f"    {line}" for inner in then for line in self._step(inner)] or ["    pass"]
+        if isinstance(other, ControlStep) and other.kind == "choice":
+            yield from self._choice(other, "elif")
+        else:
+            yield "else:"
+            yield from [f"    {line}" for line in self._step(other)] or ["    pass"]
 
     def _arguments(self) -> Iterator[str]:
         """Addresses of the arrays that kernels take, and scalars as the numbers that entries take."""
@@ -324,9 +338,11 @@ def _arrays(tree: object) -> Iterator[str]:
 
 
 def _name(step: Call | ExternCall | ControlStep) -> str:
-    if isinstance(step, ControlStep):
+    if isinstance(step, ExternCall):
+        return step.function
+    if isinstance(step, ControlStep) and step.kind != "choice":
         return step.kind
-    return step.program if isinstance(step, Call) else step.function
+    return next(runs((step,)))[-1].program
 
 
 _RELATIONS = {"eq": "==", "le": "<="}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from numstax.ir.index import ONE, ZERO, Atom, Index, Var, as_index, divides, same
 from numstax.ir.loops import Kernel, Loop
+from numstax.ir.renaming import substitute_vars
 from numstax.records import record
-from numstax.schedule.rewrite import Fresh, substitute_vars
+from numstax.schedule.rewrite import Fresh
 
 Variables = tuple[Var, ...]
 

@@ -29,7 +29,8 @@ from numstax.ir.index import (
     stride_of,
 )
 from numstax.ir.loops import Accumulate, Loop, Scan
-from numstax.schedule.rewrite import Fresh, indices, substitute_vars
+from numstax.ir.renaming import indices, substitute_vars
+from numstax.schedule.rewrite import Fresh
 
 Variables = tuple[Var, ...]
 Loops = tuple[Loop, ...]

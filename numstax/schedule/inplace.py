@@ -14,9 +14,9 @@ from typing import Any
 
 from numstax.ir.index import product, same
 from numstax.ir.loops import Buffer, BufferView, Control, Extern, Kernel, Store, Unit
+from numstax.ir.renaming import map_accesses
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.legality import point_of, writes_of
-from numstax.schedule.rewrite import map_accesses
 
 
 def write_in_place(units: Sequence[Unit], buffers: Mapping[str, Buffer]) -> list[Unit]:

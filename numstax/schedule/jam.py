@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from numstax.ir.index import Index
 from numstax.ir.loops import Instr, Loop, Scan, Store
+from numstax.ir.renaming import substitute_vars
 from numstax.schedule.align import refine
 from numstax.schedule.legality import depends, same_iteration
 from numstax.schedule.record import Recorder, move_effect
-from numstax.schedule.rewrite import Fresh, substitute_vars
+from numstax.schedule.rewrite import Fresh
 
 LONGEST_BODY = 400
 """Instructions in one loop."""

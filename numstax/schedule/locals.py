@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, hint, less, product, stride_of
 from numstax.ir.loops import Buffer, Kernel, Loop, Scan, Store, Unit
+from numstax.ir.renaming import map_accesses
 from numstax.schedule.kernels import has_checks, make_kernel
 from numstax.schedule.legality import reads_of, writes_of
 from numstax.schedule.record import prune
-from numstax.schedule.rewrite import map_accesses
 
 
 def remove_dead(units: Iterable[Unit], buffers: Mapping[str, Buffer]) -> list[Unit]:

@@ -15,10 +15,10 @@ import numpy as np
 from numstax import dtypes
 from numstax.ir.index import ZERO, Atom, Index, as_index, hint, product
 from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.renaming import substitute_vars
 from numstax.records import record
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.record import Recorder, move_effect, prune
-from numstax.schedule.rewrite import substitute_vars
 
 
 @record

@@ -113,9 +113,12 @@ class _Steps:
         self.needs[name] = set().union(*map(symbols, self.buffers[step.name].shape))
         return Allocate(name, step.dtype, step.shape)
 
-    def _call(self, item: Emitted) -> Call:
+    def _call(self, item: Emitted) -> Call | ControlStep:
         self._add(item.program)
-        return Call(item.program.name, tuple(self.array.get(a, a) for a in item.args), item.checks)
+        step: Call | ControlStep = Call(item.program.name, tuple(self.array.get(a, a) for a in item.args), item.checks)
+        for condition, case in reversed(item.cases):
+            step = ControlStep("choice", ((self._call(case),), (step,)), condition)
+        return step
 
     def _add(self, program: Program) -> None:
         if self.shared.programs.setdefault(program.name, program) != program:

@@ -17,14 +17,16 @@ import numpy as np
 from numstax import dtypes
 from numstax.hardware import STRIP, Gpu, Hardware, host
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, contiguous_strides, hint, product, stride_of
-from numstax.ir.loops import Buffer, Effect, Kernel, Loop, Reduce, Schedule, Store, Unit, in_bodies
+from numstax.ir.limits import limits, of_rows, restricted
+from numstax.ir.loops import Buffer, Case, Effect, Kernel, Loop, Reduce, Schedule, Store, Unit, in_bodies
+from numstax.ir.renaming import substitute_vars
 from numstax.records import record
 from numstax.schedule.cost import SMALL_WORK, enough_tasks, points, work
 from numstax.schedule.kernels import make_kernel
 from numstax.schedule.online import online
 from numstax.schedule.recompute import recompute
 from numstax.schedule.record import Recorder
-from numstax.schedule.rewrite import Fresh, canonical, substitute_vars
+from numstax.schedule.rewrite import Fresh, canonical
 from numstax.schedule.views import flatten
 
 PLACES = ("argmax", "argmin")
@@ -67,7 +69,7 @@ class Limits:
     kept: int | None
 
 
-def limits(machine: Hardware | Gpu) -> Limits:
+def limits_of(machine: Hardware | Gpu) -> Limits:
     if isinstance(machine, Gpu):
         blocks = BLOCKS_PER_SM * machine.sms
         kept = machine.row_bytes, max(ROW_IN_REGISTERS, ROW_IN_REGISTERS // 2 * machine.cluster)
@@ -78,7 +80,7 @@ def limits(machine: Hardware | Gpu) -> Limits:
 def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule:
     machine = machine or host()
     schedule = in_bodies(schedule, lambda body: split(body, machine))
-    limit = limits(machine)
+    limit = limits_of(machine)
     splitter = _Splitter(schedule)
     users = Counter(name for unit in schedule.units for name in unit.reads() | unit.writes())
     private = frozenset(b.name for b in schedule.buffers if b.kind == "temp" and users[b.name] == 1)
@@ -90,17 +92,34 @@ def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule
         elif parts is not None:
             units += splitter.split(unit, parts)
         else:
-            unit = online(unit, splitter.buffers, private, limit.cache, splitter.names.name()) or unit
-            if limit.kept is not None:
-                unit = recompute(unit, splitter.buffers, private, limit.kept) or unit
-            units.append(unit)
-    for k, unit in enumerate(units):
-        if isinstance(unit, Kernel):
-            outer, loops = canonical(unit.outer, unit.loops)
-            units[k] = replace(unit, outer=outer, loops=loops)
+            units.append(_shortened(unit, limit, splitter, private))
+    units = [_renamed(unit) if isinstance(unit, Kernel) else unit for unit in units]
     used = {name for unit in units for name in unit.reads() | unit.writes()}
     buffers = tuple(b for b in splitter.buffers.values() if b.kind not in ("temp", "local") or b.name in used)
     return replace(schedule, units=tuple(units), buffers=buffers)
+
+
+def _shortened(kernel: Kernel, limit: Limits, splitter: _Splitter, private: frozenset[str]) -> Kernel:
+    """Rows that are too long to stay on the chip are read fewer times, and not kept.  Where rows may have any length,
+    the kernel as it is becomes the case of short ones."""
+    buffers, cache, cases = splitter.buffers, limit.cache, tuple[Case, ...]()
+    if limit.kept is not None:
+        in_memory = not (kernel.reads() | kernel.writes()).isdisjoint(private)
+        short = (recompute(kernel, buffers, private, 0) if in_memory else None) or kernel
+        symbols = of_rows(short, limit.kept)
+        if symbols and (short.reads() | short.writes()).isdisjoint(private):
+            cases, cache = (Case(limits(symbols), restricted(short, symbols)),), 0
+    long = online(kernel, buffers, private, cache, splitter.names.name()) or kernel
+    if limit.kept is not None:
+        long = recompute(long, buffers, private, limit.kept) or long
+    return kernel if long is kernel else replace(long, cases=cases)
+
+
+def _renamed(kernel: Kernel) -> Kernel:
+    """With readable names of variables."""
+    outer, loops = canonical(kernel.outer, kernel.loops)
+    cases = tuple(replace(case, kernel=_renamed(case.kernel)) for case in kernel.cases)
+    return replace(kernel, outer=outer, loops=loops, cases=cases)
 
 
 def _parts(kernel: Kernel, limit: Limits) -> int | None:

@@ -19,14 +19,13 @@ from dataclasses import replace
 
 from numstax.hardware import Gpu
 from numstax.ir.contraction import product_of
-from numstax.ir.loops import Kernel, Refusal, Schedule, Tiling, Unit, in_bodies
-from numstax.tiles.cuda_ahead import asking
-from numstax.tiles.cuda_columns import tile_columns
+from numstax.ir.loops import Kernel, Refusal, Schedule, Unit, in_bodies
+from numstax.tiles.cuda_cases import tiled
 from numstax.tiles.cuda_copies import with_copies
 from numstax.tiles.cuda_locals import in_memory
 from numstax.tiles.cuda_points import tile_points
 from numstax.tiles.cuda_products import group_tilings, tile_product
-from numstax.tiles.cuda_rows import in_order, tile_rows
+from numstax.tiles.cuda_rows import in_order
 from numstax.tiles.cuda_scatters import pieces
 from numstax.tiles.cuda_splits import split_product
 
@@ -46,23 +45,23 @@ def tile(schedule: Schedule, gpu: Gpu) -> Schedule:
         if found is not None:
             grouped = groups.get(found.effect.group)
             made = (unit.with_tiling(grouped),) if grouped is not None else _product(unit, gpu)
-            units += made
+            units += (kernel if product_of(kernel) is not None else tiled(kernel, gpu) for kernel in made)
             fresh |= {b.name: b for kernel in made for b in kernel.buffers if b.kind != "local"}
             continue
         parts = pieces(unit)
         if parts == (unit,):
-            units.append(unit.with_tiling(asking(unit, tiling(unit, gpu), gpu)))
+            units.append(tiled(unit, gpu))
             if reason := in_order(unit):
                 slow.append(Refusal(unit.name, f"{reason}: one thread for each row"))
         else:
             units += [part.with_tiling(replace(tile_points(part, gpu, tiles=False), form="scatter")) for part in parts]
     refusals = (*schedule.refusals, *slow)
-    tiled = replace(schedule, units=tuple(units), buffers=tuple(fresh.values()), refusals=refusals)
-    return in_memory(tiled, gpu)
+    done = replace(schedule, units=tuple(units), buffers=tuple(fresh.values()), refusals=refusals)
+    return in_memory(done, gpu)
 
 
 def _product(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
-    """A product of matrices, and what is done for it before and after."""
+    """A product of matrices, which is tiled, and what is done for it before and after."""
     *copies, last = with_copies(kernel, gpu)
     parts = split_product(last)
     if parts is None:
@@ -70,11 +69,4 @@ def _product(kernel: Kernel, gpu: Gpu) -> tuple[Kernel, ...]:
     sums, rest = parts
     found = product_of(sums)
     assert found is not None
-    return (*copies, sums.with_tiling(tile_product(sums, found, gpu)), rest.with_tiling(tiling(rest, gpu)))
-
-
-def tiling(kernel: Kernel, gpu: Gpu) -> Tiling:
-    """The tiling of one kernel."""
-    if not any(loop.inner for loop in kernel.loops):
-        return tile_points(kernel, gpu)
-    return tile_columns(kernel, gpu) or tile_rows(kernel, gpu)
+    return (*copies, sums.with_tiling(tile_product(sums, found, gpu)), rest)

@@ -13,6 +13,7 @@ from numstax.hardware import Gpu
 from numstax.ir.handlers import bytes_moved, work
 from numstax.ir.index import ONE, Index, atoms, bounds, hint, product
 from numstax.ir.loops import Kernel, Tiling
+from numstax.tiles.cuda_points import expected
 
 SLOW = 0.7
 """Time of the operations over that of the memory, from which on it is worth asking."""
@@ -38,7 +39,7 @@ def asking(kernel: Kernel, made: Tiling, gpu: Gpu) -> Tiling:
     at_a_time = gpu.sms * ((THREADS if rows else gpu.threads_sm) // made.threads)
     ahead = min(at_a_time, gpu.l2 // PART // max(each, 1))
     blocks = _blocks(moving[0].extent * made.team, made.threads) if rows else _blocks(_total(kernel), _points(made))
-    return replace(made, ahead=ahead) if loads and blocks is not None and blocks >= 4 * ahead else made
+    return replace(made, ahead=ahead) if loads and blocks >= 4 * ahead else made
 
 
 LANES = 128
@@ -53,6 +54,5 @@ def _total(kernel: Kernel) -> Index:
     return product(v.extent for v in kernel.outer)
 
 
-def _blocks(points: Index, each: int) -> int | None:
-    most = bounds(points)[0]
-    return None if most is None else most // each
+def _blocks(points: Index, each: int) -> int:
+    return (expected(points) if bounds(points)[1] is None else bounds(points)[0] or 0) // each

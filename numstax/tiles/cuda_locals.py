@@ -1,7 +1,7 @@
 """Local rows that neither registers nor the shared memory of a block can hold: they become temporaries in memory.
 
 Enters: a tiled Schedule.  Leaves: the same, with such a local buffer replaced by one that has a row for each outer
-point.
+point, and without the cases of kernels that have such.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def in_memory(schedule: Schedule, gpu: Gpu) -> Schedule:
         if isinstance(unit, Kernel):
             moved = _too_large(unit, gpu)
             changed |= moved
+            unit = replace(unit, cases=tuple(case for case in unit.cases if not _too_large(case.kernel, gpu)))
             unit = _moved(unit, moved) if moved else unit
         units.append(unit)
     buffers = tuple(changed.get(b.name, b) for b in schedule.buffers)

@@ -16,6 +16,7 @@ from numstax.ir.index import (
     Ref,
     Var,
     atoms,
+    bounds,
     contiguous_strides,
     divides,
     hint,
@@ -41,11 +42,18 @@ SMALL_SIDE = 16
 STENCIL_ROWS, WINDOW = 8, 8
 """Rows of a thread, and bytes that it loads or stores together."""
 WARP = 32
+MANY = 1 << 24
+"""Points of a space, where there may be any number."""
+
+
+def expected(size: Index) -> int:
+    """What a size is taken to be: that of the capture, but large where it has no bound, since time counts then."""
+    return hint(size) if bounds(size)[1] is not None else max(hint(size), MANY)
 
 
 def tile_points(kernel: Kernel, gpu: Gpu, tiles: bool = True) -> Tiling:
     """`tiles`: the form may be one of two-dimensional tiles."""
-    total = hint(product(v.extent for v in kernel.outer))
+    total = expected(product(v.extent for v in kernel.outer))
     lane = max(reversed(kernel.outer), key=lambda v: _coalesced(kernel, v), default=None)
     width = 1 if lane is None else access_width(kernel, kernel.loops, lane)
     code = sum(operations(loop.body) for loop in kernel.loops)
@@ -98,7 +106,7 @@ def _stencil(kernel: Kernel, lane: Var, code: int) -> Tiling | None:
         return None
     width = _window_width(kernel, lane)
     threads = TILE_THREADS
-    while threads > WARP and threads * width >= 2 * hint(lane.extent):
+    while threads > WARP and threads * width >= 2 * expected(lane.extent):
         threads //= 2
     return Tiling(lane, threads * width, (rows, height), form="stencil", threads=threads, width=width)
 
@@ -136,10 +144,11 @@ def _pairs(kernel: Kernel) -> Iterator[tuple[Index, Index]]:
 
 def _rows_apart(a: Index, b: Index, var: Var) -> bool:
     """Does one load what the other does a few steps of `var` on, or nearly?"""
-    stride, distance = stride_of(a, var), (a - b).value
-    if stride is None or stride != stride_of(b, var) or not stride.value or distance is None:
+    stride = stride_of(a, var)
+    if stride is None or stride != stride_of(b, var) or any(isinstance(n, Var | Ref) for n in atoms(a - b)):
         return False
-    return 0 < abs(round(distance / stride.value)) < STENCIL_ROWS
+    distance, step = hint(a - b), hint(stride)
+    return step != 0 and 0 < abs(round(distance / step)) < STENCIL_ROWS
 
 
 def along_width(kernel: Kernel, touched: tuple[str, Index], lane: Var, extent: Index) -> int:

@@ -31,7 +31,7 @@ from numstax.ir.index import (
 from numstax.ir.loops import Accumulate, Buffer, Kernel, Loop, Reduce, Scan, Tiling
 from numstax.ir.overlap import apart
 from numstax.records import record
-from numstax.tiles.cuda_points import ACCESS, CODE, access_width, is_wide
+from numstax.tiles.cuda_points import ACCESS, CODE, access_width, expected, is_wide
 
 Key = tuple[object, ...]
 
@@ -163,7 +163,7 @@ SHORT = 16
 def tile_rows(kernel: Kernel, gpu: Gpu) -> Tiling:
     """The tiling of a kernel with inner loops in row form."""
     inner = [loop for loop in kernel.loops if loop.inner]
-    rows = hint(product(v.extent for v in kernel.outer))
+    rows = expected(product(v.extent for v in kernel.outer))
     lengths = [product(v.extent for v in loop.inner) for loop in inner]
     longest = max(hint(n) for n in lengths)
     if in_order(kernel) or (longest <= SHORT and rows >= gpu.sms * gpu.warp):

@@ -68,13 +68,14 @@ class Tunable:
 
 
 def tunable(kernel: Kernel, gpu: Gpu | None = None) -> Tunable | None:
-    """None where the form leaves nothing to choose."""
+    """None where the form leaves nothing to choose, and where what is run depends on sizes to come."""
     tiling = kernel.tiling
     assert tiling is not None
     if gpu is not None and tiling.matrix is not None:
         return _product(kernel, tiling.matrix, gpu)
     names = (GPU if tiling.threads else CPU).get(tiling.form, ())
-    if not names or (tiling.form in ("row", "scan") and tiling.unroll == 1):  # its rows have to go one by one
+    one_by_one = tiling.form in ("row", "scan") and tiling.unroll == 1
+    if kernel.cases or not names or one_by_one:
         return None
     start = tuple(tiling.block if name == "edge" else getattr(tiling, name) for name, _, _ in names)
     sets = tuple(

@@ -163,3 +163,33 @@ def test_heavy_temporaries_are_not_kept(api, monkeypatch):
     compiled = numstax.jit(chain, strict=True)
     compiled(there(20, 40))
     assert "MB, which a graph would keep" in compiled.artifacts()[0].note
+
+
+def test_programs_for_other_sizes_are_loaded_when_these_come(api):
+    def centred(x):
+        return x - x.mean(1, keepdims=True)
+
+    function = numstax.jit(centred, strict=True, dynamic=True)
+    loaded = []
+    for shape in ((20, 40), (30, 44), (20, 41), (9, 13), (20, 600), (7, 44)):
+        x = there(*shape)
+        close(function(x), centred(np.asarray(x)))
+        loaded.append(api.calls.count("cuModuleLoadData"))
+    assert loaded == [1, 1, 2, 3, 4, 4]
+    assert function.compile_count == 1
+
+
+def test_what_a_counter_chooses_is_part_of_a_graph(api):
+    def swept(x):
+        for k in range(20):
+            x[: 20 - k] = x[: 20 - k] * 0.5 + 1
+        return x + 1
+
+    function = numstax.jit(swept, strict=True)
+    for _ in range(3):
+        x = there(20)
+        want = swept(np.asarray(x).copy())
+        close(function(x), want)
+    assert graph_launches(api) == 2
+    assert "one CUDA graph of 21 launches" in function.artifacts()[0].note
+    assert " % 4 == 0:" in function.artifacts()[0].source
