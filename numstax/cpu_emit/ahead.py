@@ -7,16 +7,27 @@ first one will read of the next row: as many elements as it goes through itself,
 
 from __future__ import annotations
 
-from numstax.ir.index import ONE, ZERO, Index, Ref, as_index, atoms, hint, less, stride_of, substitute
+from numstax.ir.index import ONE, ZERO, Index, Ref, as_index, atoms, less, stride_of, substitute
 from numstax.ir.loops import Kernel, Loop, Store
+from numstax.records import record
 
 BLOCK = 256
-LONGEST_BYTES = 1 << 17
-"""Of a row: this row and the next one share the second-level cache."""
+LONGEST_BYTES = 1 << 14
+"""Of a row: in a longer one the processor's own prefetching has long caught up, and asking costs up to a tenth."""
 
 
-def next_row(kernel: Kernel) -> tuple[tuple[str, Index], ...]:
-    """The buffers to ask, and the offsets that belong to the current element of the last loop."""
+@record
+class Request:
+    """`offset` : in the buffer, what belongs to the current element of the last loop; `longest` : elements of rows for
+    which it is worth asking, None where all are short enough."""
+
+    buffer: str
+    offset: Index
+    longest: int | None
+
+
+def next_row(kernel: Kernel) -> tuple[Request, ...]:
+    """What the last loop asks for."""
     iterating = [loop for loop in kernel.loops if loop.inner]
     if len(iterating) < 2 or not kernel.outer or not _is_plain(iterating[0]) or not _is_plain(iterating[-1]):
         return ()
@@ -25,13 +36,16 @@ def next_row(kernel: Kernel) -> tuple[tuple[str, Index], ...]:
     stores = all(isinstance(effect, Store) for effect in last.effects)
     if not stores or theirs.extent is not ours.extent or less(ours.extent, as_index(BLOCK)):
         return ()
-    found: dict[tuple[str, Index], None] = {}
+    found: dict[Request, None] = {}
     for name, offset in first.loads():
         step, buffer = stride_of(offset, row), kernel.buffer(name)
         moves = step not in (None, ZERO) and stride_of(offset, theirs) is ONE
         moves = moves and not any(isinstance(atom, Ref) for atom in atoms(offset))
-        if moves and buffer.kind != "local" and hint(ours.extent) * buffer.dtype.itemsize <= LONGEST_BYTES:
-            found[name, substitute(offset, {theirs: as_index(ours), row: row + ONE})] = None
+        longest = LONGEST_BYTES // buffer.dtype.itemsize
+        longer = less(as_index(longest), ours.extent)
+        if moves and buffer.kind != "local" and not longer:
+            there = substitute(offset, {theirs: as_index(ours), row: row + ONE})
+            found[Request(name, there, longest if longer is None else None)] = None
     return tuple(found)
 
 

@@ -129,7 +129,7 @@ class _RowLoop:
     for meanwhile, for each block of elements; `short`: a block is enough."""
 
     def __init__(
-        self, kernels: Sequence[KernelText], loop: Loop, ahead: Sequence[tuple[str, Index]] = (), short: bool = False
+        self, kernels: Sequence[KernelText], loop: Loop, ahead: Sequence[ahead.Request] = (), short: bool = False
     ) -> None:
         self.loop, self.text, self.ahead = loop, kernels[0].text, ahead
         self.copies: list[_Copy] = []
@@ -234,11 +234,16 @@ class _RowLoop:
                 r.end_block(names, partial(self._again, copy))
 
     def _ask_ahead(self, kernel: KernelText) -> None:
-        for name, offset in self.ahead:
-            block, buffer = self.axes[-1], kernel.buffer(name)
+        for request in self.ahead:
+            block, buffer = self.axes[-1], kernel.buffer(request.buffer)
             assert block.var is not None
-            first = kernel.copy({block.var: block.start}).index(offset)
-            self.text.line(f"prefetch_{dtypes.name(buffer.dtype)}({self.text.buffer(buffer)}, {first}, {ahead.BLOCK})")
+            first = kernel.copy({block.var: block.start}).index(request.offset)
+            words = f"{self.text.buffer(buffer)}, {first}, {ahead.BLOCK}"
+            with ExitStack() as stack:
+                if request.longest is not None:
+                    test = f"if {kernel.index(block.var.extent)} <= {request.longest}"
+                    stack.enter_context(self.text.block(test))
+                self.text.line(f"prefetch_{dtypes.name(buffer.dtype)}({words})")
 
     def _carry_depth(self) -> int:
         """Scans start anew for each point of the variables before the last."""

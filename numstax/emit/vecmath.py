@@ -28,8 +28,8 @@ is that of the result, operands are row numbers::
     fadd fsub fmul fdiv fneg fabs   floats, rounded to nearest even; never contracted
     frem                            C's fmod
     fma sqrt rint floor ceil trunc copysign
-    fadd_reassoc fmul_reassoc       the compiler may regroup: accumulators of sums and products only; a loop of
-                                    them runs in vector lanes with several accumulators
+    fadd_reassoc fmul_reassoc       the compiler may regroup, and nothing else: accumulators of sums and products
+                                    only; a loop of them runs in vector lanes with several accumulators
     fmaximum fminimum               NaN if either is; fmaximum_nsz, fminimum_nsz leave the sign of zero open and
                                     are the form for accumulators (vectorises without further flags)
     fcmp predicate, icmp predicate  LLVM's predicates (oeq olt ole ogt oge une uno; eq ne slt ult ...), dtype b1

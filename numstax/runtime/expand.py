@@ -114,7 +114,8 @@ def _instruction(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[i
     if op in _BUILDER:
         return getattr(builder, _BUILDER[op])(*operands)
     if op in _REASSOCIATED:
-        return getattr(builder, _REASSOCIATED[op])(*operands, flags=("reassoc", "nsz"))
+        # with nsz, 2*x + 2*y would become 2*(x + y), which is finite where NumPy's result is not
+        return getattr(builder, _REASSOCIATED[op])(*operands, flags=("reassoc",))
     if op in _FITS:
         both = getattr(builder, _FITS[op])(*operands)
         return builder.not_(builder.extract_value(both, 1))

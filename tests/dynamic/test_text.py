@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from numstax.ir.index import symbol
+import pytest
+
+from numstax.cpu_emit import ahead
+from numstax.ir.index import Index, as_index, symbol
 from numstax.program import Emitted
 from tests.dynamic.symbolic import Symbolic, compiled
 
@@ -31,15 +34,27 @@ def test_cheap_bodies_are_printed_once() -> None:
     assert text(costly=False).count("for ") == 2
 
 
-def test_short_rows_are_printed_as_rows_of_known_length_are() -> None:
+def softmax_text(columns: Index) -> str:
     g = Symbolic()
-    x = g.input(S, T)
+    x = g.input(S, columns)
     e = g("exp", g("subtract", x, g.reduce("maximum", x, 1, keepdims=True)))
     region, _ = compiled(g.graph(g("divide", e, g.reduce("add", e, 1, keepdims=True))))
     (item,) = region.emitted
     assert isinstance(item, Emitted)
-    short, long = re.split(r"\n    else:\n", item.program.text.partition("<= 127:")[2])
+    return item.program.text
+
+
+def test_short_rows_are_printed_as_rows_of_known_length_are() -> None:
+    short, long = re.split(r"\n    else:\n", softmax_text(T).partition("<= 127:")[2])
     assert short.count("for ") == 4
     assert "float64" not in short
     assert "prefetch" not in short
     assert "prefetch" in long
+
+
+@pytest.mark.parametrize("hint", [48, 1 << 16])
+def test_memory_is_asked_ahead_in_rows_that_turn_out_short_enough(hint: int) -> None:
+    longest = ahead.LONGEST_BYTES // 4
+    assert re.search(rf"if n0 <= {longest}:\n +prefetch_f32\(", softmax_text(symbol("s1", hint=hint)))
+    assert "prefetch" in softmax_text(as_index(longest))
+    assert "prefetch" not in softmax_text(as_index(longest + 1))

@@ -95,6 +95,19 @@ def test_infinities_and_signed_zeros() -> None:
     check(lambda x: (x.sum(1), np.sum(x[:1]), x.max(1) + 1, x.min(1) + 1, x.argmax(1)), x)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_factors_stay_inside_of_sums(dtype: str) -> None:
+    """``2*x + 2*y`` overflows where ``2*(x + y)`` does not."""
+    large = np.finfo(dtype).max
+    for columns in (2, 3, 6, 8, 11, 12, 20, 33, 100):
+        x = np.ones((5, columns), dtype)
+        x[:, 0], x[:, 1] = large, -large
+        for function in (lambda x: (x * 2).sum(1), lambda x: (x * 2 - x * 4).sum(1)):
+            with np.errstate(all="ignore"):
+                assert np.isnan(function(x)).all()
+            assert np.isnan(numstax.jit(function, strict=True)(x)).all(), columns
+
+
 def test_options() -> None:
     x, keep = normal((6, 50)), normal((6, 50), "?", 1)
     check(lambda x, k: np.sum(x, axis=1, where=k), x, keep, ulps=32)
