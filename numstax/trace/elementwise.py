@@ -142,6 +142,17 @@ def in_range(rec: Recorder, operand: Any, value: object, dtype: np.dtype) -> Any
     return shapes.number(value.index)
 
 
+def mask(rec: Recorder, where: object) -> TracedArray:
+    """The `where` of ufuncs and reductions, which takes nothing but bools."""
+    found = rec.lift(where)
+    if found.dtype != dtypes.BOOL and found.weak is None:
+        raise CastError(
+            f"Cannot cast array data from {found.dtype!r} to {dtypes.BOOL!r} according to the rule 'safe'",
+            user_origin(),
+        )
+    return found.astype(dtypes.BOOL)
+
+
 def _decided(op: str, operands: Sequence[object], operand_dtypes: Sequence[np.dtype]) -> bool | None:
     """The outcome of comparing integers with a Python int that their dtype cannot hold."""
     if op not in _COMPARISONS:

@@ -201,7 +201,7 @@ class Recorder:
         if isinstance(value, np.generic) and dtypes.is_supported(value.dtype):
             return self.fresh(self.nodes.constant(value, value.dtype), is_scalar=True)
         if isinstance(value, list | tuple) and contains_traced(value):
-            return self.call(np.stack, ([self.lift(v) for v in value],), {})
+            return self.call(np.stack, ([self.lift(v) for v in value],), {})  # of which Python numbers are arrays, too
         array = np.asarray(value)
         if not dtypes.is_supported(array.dtype.newbyteorder("=")):
             what = type(value).__name__ if array.dtype.kind == "O" else f"array of dtype {array.dtype}"

@@ -13,7 +13,7 @@ from numstax import dtypes
 from numstax.errors import EmptyReductionError, UnsupportedOperationError
 from numstax.ir import ops
 from numstax.ir.index import ONE, ZERO
-from numstax.trace import extern
+from numstax.trace import elementwise, extern
 from numstax.trace.array import TracedArray
 from numstax.trace.elements import stored
 from numstax.trace.layout import keep_order
@@ -50,6 +50,8 @@ def reduction(
 ) -> TracedArray:
     """``ufunc.reduce`` of the ufunc called `op`."""
     x = rec.lift(a)
+    if isinstance(axis, list):
+        raise TypeError("'list' object cannot be interpreted as an integer")
     result = result_dtype(op, x.dtype) if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
     if dtypes.kind(result) == "c" and op not in ("add", "multiply", *_LOGICAL):
         return _complex_order(rec, op, x, axis, keepdims, initial, where)
@@ -68,7 +70,7 @@ def reduction(
                 user_origin(),
             )
         neutral = start if ordered else rec.fresh(rec.nodes.constant(ops.identity(op, work), work))
-        masked = rec.elementwise("where", where, rec.fresh(node), neutral)
+        masked = rec.elementwise("where", elementwise.mask(rec, where), rec.fresh(node), neutral)
         node = masked.node
         x = masked
         axes = normalize_axes(axis, x.ndim)
@@ -97,7 +99,7 @@ def _complex_order(
             f"{op}.reduce of complex numbers with initial or where cannot be compiled", user_origin()
         )
     function = getattr(np, op).reduce
-    kwargs = {"axis": tuple(axis) if isinstance(axis, list) else axis, "keepdims": keepdims}
+    kwargs = {"axis": axis, "keepdims": keepdims}
     return extern.call(rec, function, (x,), kwargs, f"numpy.{op}.reduce")
 
 

@@ -59,10 +59,10 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "") -> int:
 
 
 def normalize_axes(axis: object, ndim: int) -> tuple[int, ...]:
-    """None (all axes), an axis or a tuple of axes, as non-negative numbers in the order given."""
+    """None (all axes), an axis or a sequence of axes, as non-negative numbers in the order given."""
     if axis is None:
         return tuple(range(ndim))
-    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    axes = tuple(axis) if isinstance(axis, tuple | list | range) else (axis,)
     out = tuple(normalize_axis(a, ndim) for a in axes)
     if len(set(out)) != len(out):
         raise ShapeError("duplicate value in 'axis'", user_origin())

@@ -32,8 +32,12 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
         return NotImplemented
     if op == "matmul":
         return apply(rec, np.matmul, "__call__", operands, {})
+    if op == "multiply" and _is_repetition(operands):
+        return _repeated(*operands)
     if op == "divmod":
         return operator(rec, "floor_divide", *operands), operator(rec, "remainder", *operands)
+    if len(operands) == 2 and _is_complex(operands[0]):
+        operands = (operands[0], _as_python_float(rec, operands[1]))
     weak = [x.weak if isinstance(x, TracedArray) else int if isinstance(x, Size) else type(x) for x in operands]
     if all(w in python_numbers.ORDER for w in weak):
         return python_numbers.operate(rec, op, operands)
@@ -42,13 +46,39 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
     return rec.elementwise(op, *operands)
 
 
+def _is_complex(value: object) -> bool:
+    return value.weak is complex if isinstance(value, TracedArray) else type(value) is complex
+
+
+def _as_python_float(rec: Recorder, value: object) -> object:
+    """What Python's complex numbers, on the left, take a float64 number for, which is a float to Python."""
+    if isinstance(value, TracedArray) and value.is_scalar and value.weak is None and value.dtype == dtypes.FLOAT64:
+        return rec.fresh(value.node, True, float)
+    return float(value) if type(value) is np.float64 else value
+
+
+def _is_repetition(operands: Sequence[object]) -> bool:
+    """A list or tuple, times a number that is no array?"""
+    pairs = zip(operands, reversed(operands), strict=True)
+    return any(isinstance(a, list | tuple) and isinstance(b, TracedArray) and b.is_scalar for a, b in pairs)
+
+
+def _repeated(a: Any, b: Any) -> Any:
+    sequence, count = (a, b) if isinstance(a, list | tuple) else (b, a)
+    if dtypes.kind(count.dtype) not in "iu" and count.weak is not bool:
+        kind = count.__class__
+        name = kind.__name__ if count.weak else f"numpy.{kind.__name__}"
+        raise TypeError(f"can't multiply sequence by non-int of type '{name}'")
+    return sequence * int(count.value("a list is as long as the value")[()])
+
+
 def _simpler_power(op: str, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The operation that ``x ** n`` is in NumPy for a Python number n."""
     base, exponent = operands
     if type(exponent) not in (int, float) or not isinstance(base, TracedArray):
         return op, operands
     inexact = dtypes.kind(base.dtype) in "fc"
-    if exponent == 2 and (inexact or type(exponent) is int) and base.dtype != dtypes.BOOL:
+    if exponent == 2 and (inexact or type(exponent) is int) and not (base.is_scalar and base.dtype == dtypes.BOOL):
         return "square", (base,)
     simple = {1: "positive", 0.5: "sqrt", -1: "reciprocal"}.get(exponent)
     if inexact and simple is not None:
@@ -60,6 +90,12 @@ def in_place(rec: Recorder, op: str, target: TracedArray, operand: object) -> Tr
     """An augmented assignment: changes an array, makes a new scalar."""
     if target.is_scalar:
         return operator(rec, op, target, operand)
+    if op == "matmul" and (target.ndim < 1 or rec.lift(operand).ndim < 2):
+        raise ShapeError(
+            "inplace matrix multiplication requires the first operand to have at least one and the second at least "
+            "two dimensions.",
+            user_origin(),
+        )
     if op == "power":
         op, operands = _simpler_power(op, (target, operand))
     else:
@@ -104,7 +140,8 @@ def _call(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[st
         raise UnsupportedOperationError(
             f"{ufunc.__name__}({', '.join(sorted(unknown))}=...) cannot be compiled", user_origin()
         )
-    results = _compute(rec, ufunc, inputs, None if dtype is None else np.dtype(dtype))
+    where = where if where is True else elementwise.mask(rec, where)
+    results = _compute(rec, ufunc, inputs, None if dtype is None else np.dtype(dtype), casting)
     if where is True and all(o is None for o in outs):
         return results
     parts = results if isinstance(results, tuple) else (results,)
@@ -113,8 +150,11 @@ def _call(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[st
     return done if isinstance(results, tuple) else done[0]
 
 
-def _compute(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], dtype: np.dtype | None) -> Any:
+def _compute(rec: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], dtype: np.dtype | None, casting: Any) -> Any:
     name = ufunc.__name__
+    if casting not in ("same_kind", "unsafe") or (dtype is not None and (casting == "unsafe" or ufunc in HANDLERS)):
+        words = {"casting": casting} | ({} if dtype is None else {"dtype": dtype})
+        return extern.call(rec, ufunc, inputs, words, f"numpy.{name}")
     if ufunc in HANDLERS:
         return HANDLERS[ufunc].run(rec, *inputs)
     if getattr(np, name, None) is ufunc:
@@ -144,10 +184,9 @@ def _store(
 ) -> TracedArray:
     """Put a ufunc's result into `out` where `where` holds."""
     if out is None:
-        mask = rec.lift(where)
-        shape = rec.shapes.broadcast(result.sizes, mask.sizes)
+        shape = rec.shapes.broadcast(result.sizes, rec.lift(where).sizes)
         empty = rec.fresh(rec.nodes.empty(shape, result.dtype))
-        return rec.elementwise("where", mask, result, empty)
+        return rec.elementwise("where", where, result, empty)
     if not isinstance(out, TracedArray):
         raise UnsupportedOperationError("out= is an array from outside the traced function", user_origin())
     if not np.can_cast(result.dtype, out.dtype, casting):

@@ -1,6 +1,5 @@
 """explain: kernels with lines and times, bytes needed and moved, refusals, plain NumPy, pictures."""
 
-
 import numpy as np
 import pytest
 

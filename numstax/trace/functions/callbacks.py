@@ -37,7 +37,8 @@ def apply_along_axis(rec: Recorder, func1d: Any, axis: Any, arr: Any, *args: Any
     x = rec.lift(arr)
     k = normalize_axis(axis, x.ndim)
     if getattr(func1d, "__wrapped__", func1d) in _ALONG and not args and not kwargs:
-        return func1d(x, axis=k)
+        result = rec.lift(func1d(x, axis=k))
+        return rec.fresh(result.node) if result.is_scalar else result
     moved = xp.moveaxis(x, k, -1)
     outer = tuple(rec.shapes.number(n) for n in moved.sizes[:-1])
     if not 0 < math.prod(outer) <= _PARTS:
@@ -45,8 +46,8 @@ def apply_along_axis(rec: Recorder, func1d: Any, axis: Any, arr: Any, *args: Any
             f"numpy.apply_along_axis calls a function for {math.prod(outer)} lines of an array", user_origin(),
             "write the function with an axis argument, for all lines at once",
         )  # fmt: skip
-    lines = [xp.asanyarray(func1d(moved[at], *args, **kwargs)) for at in itertools.product(*map(range, outer))]
-    made = xp.stack(lines).reshape(outer + lines[0].shape)
+    lines = [rec.lift(func1d(moved[at], *args, **kwargs)) for at in itertools.product(*map(range, outer))]
+    made = xp.stack([x.astype(lines[0].dtype) for x in lines]).reshape(outer + lines[0].shape)
     return xp.moveaxis(made, range(x.ndim - 1, made.ndim), range(k, k + lines[0].ndim))
 
 

@@ -124,12 +124,16 @@ def array(
         x = rec.lift(object)
     else:
         x = stored(rec, object, as_dtype(dtype))
+    is_new = not isinstance(object, TracedArray) or x.is_scalar
     if x.is_scalar:
         x = rec.fresh(x.node)
     kind = x.dtype if dtype is None else as_dtype(dtype)
     given = x.strides_in_elements
     strides = ordered(rec.shapes, x.sizes, given, order)
-    if kind != x.dtype or copy or not isinstance(object, TracedArray) or (order in "CF" and given != strides):
+    must_copy = kind != x.dtype or is_new or (order in "CF" and given != strides)
+    if must_copy and copy is False and type(object) is not np.ndarray:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if must_copy or copy:
         x = rec.laid_out(rec.nodes.cast(x.node, kind), strides)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
@@ -216,12 +220,14 @@ def linspace(
 ) -> Any:  # fmt: skip
     """start + k*step; the last element is `stop` itself."""
     count = rec.size(size_of(num))
+    if count < 0:
+        raise ValueError(f"Number of samples, {count}, must be non-negative.")
     begin, end = rec.lift(start), rec.lift(stop)
     kind = ops.result_type(*(elementwise.type_of(elementwise.operand(rec, v)) for v in (start, stop)), float)
     begin, end = begin.astype(kind), end.astype(kind)
     intervals = count - 1 if endpoint else count
     delta = end - begin
-    step = delta / intervals if intervals > 0 else delta * np.nan
+    step = delta / intervals if intervals > 0 else np.nan
     k = rec.fresh(rec.nodes.iota((size_of(count),), 0)).reshape((count,) + (1,) * delta.ndim).astype(kind)
     values = k * step + begin if intervals > 0 else k * delta + begin
     if endpoint and count > 1:
@@ -277,6 +283,8 @@ def indices(rec: Recorder, dimensions: Any, dtype: Any = int, sparse: bool = Fal
 
 @implements(np.meshgrid, creates=True)
 def meshgrid(rec: Recorder, *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     lines = [rec.lift(x).ravel() for x in xi]
     places = list(range(len(lines)))
     if indexing == "xy" and len(lines) > 1:
@@ -322,6 +330,8 @@ def diagflat(rec: Recorder, v: Any, k: Any = 0) -> TracedArray:
 
 def _triangle(rec: Recorder, m: Any, k: Any, lower: bool) -> TracedArray:
     x = rec.lift(m)
+    if not x.ndim:
+        raise TypeError("tri() missing 1 required positional argument: 'N'")
     rows, columns = x.shape[-2:] if x.ndim > 1 else (x.size, x.size)
     keep = tri(rec, rows, columns, k if lower else operator.index(k) - 1, bool)
     zero = x.dtype.type(0)

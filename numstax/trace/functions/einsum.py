@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numstax.errors import ShapeError, UnsupportedOperationError
+from numstax.errors import CastError, ShapeError, UnsupportedOperationError
 from numstax.ir import ops
 from numstax.ir.index import ONE, hint
 from numstax.trace.array import TracedArray
-from numstax.trace.elementwise import type_of
 from numstax.trace.functions.linear import product
 from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
@@ -35,7 +34,13 @@ def einsum(rec: Recorder, *operands: Any, out: Any = None, optimize: Any = False
         )
     arrays = [rec.lift(x) for x in operands[1:]]
     inputs, result = _parse(operands[0], arrays)
-    kind = ops.result_type(*(type_of(x) for x in arrays)) if dtype is None else np.dtype(dtype)
+    stores = [out.dtype] if isinstance(out, TracedArray) else []
+    kind = ops.result_type(*(x.dtype for x in arrays), *stores) if dtype is None else np.dtype(dtype)
+    casts = [(x.dtype, kind) for x in arrays] + [(kind, stored) for stored in stores]
+    for given, wanted in casts:
+        if not np.can_cast(given, wanted, "safe"):
+            text = f"could not be cast from {given!r} to {wanted!r} according to the rule 'safe'"
+            raise CastError(f"a dtype of einsum {text}", user_origin())
     if len(arrays) == 1 and arrays[0].dtype == kind and set(inputs[0]) == set(result) and out is None:
         subscripts, view = _on_diagonals(inputs[0], arrays[0])
         return xp.transpose(view, [subscripts.index(c) for c in result])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numstax.errors import ShapeError
+from numstax.errors import CastError, ShapeError
 from numstax.ir import ops
 from numstax.ir.index import ZERO, Index
 from numstax.trace import extern
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 
-def _arrays(rec: Recorder, arrays: Any) -> list[TracedArray]:
-    """The sequence (or the slices of an array along its first axis) as arrays."""
+def _arrays(rec: Recorder, arrays: Any, what: str = "concatenate") -> list[TracedArray]:
+    """The sequence (or the slices of an array along its first axis) as arrays, which Python numbers become, too."""
     found = [rec.lift(a) for a in arrays]
     if not found:
-        raise ShapeError("need at least one array to concatenate", user_origin())
-    return found
+        raise ShapeError(f"need at least one array to {what}", user_origin())
+    return [x if x.weak is None else rec.fresh(x.node, is_scalar=True) for x in found]
 
 
-def joined(rec: Recorder, arrays: Sequence[TracedArray], axis: int, dtype: Any = None) -> TracedArray:
+def joined(
+    rec: Recorder, arrays: Sequence[TracedArray], axis: int, dtype: Any = None, casting: Any = "same_kind"
+) -> TracedArray:
     """The arrays one after the other along `axis`: updates of empty memory."""
     first = arrays[0]
     for k, x in enumerate(arrays[1:], 1):
@@ -51,6 +53,11 @@ def joined(rec: Recorder, arrays: Sequence[TracedArray], axis: int, dtype: Any =
                     user_origin(),
                 )
     kind = ops.result_type(*(type_of(x) for x in arrays)) if dtype is None else np.dtype(dtype)
+    for x in arrays:
+        if not np.can_cast(x.dtype, kind, casting):
+            raise CastError(
+                f"Cannot cast array data from {x.dtype!r} to {kind!r} according to the rule '{casting}'", user_origin()
+            )
     if len(arrays) == 1:
         return rec.fresh(rec.nodes.cast(first.node, kind))
     length: Index = ZERO
@@ -72,34 +79,35 @@ def concatenate(
     rec: Recorder, arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> TracedArray:
     parts = _arrays(rec, arrays)
+    dtype = out.dtype if isinstance(out, TracedArray) and dtype is None else dtype
     if axis is None:
-        return deliver(rec, joined(rec, [p.ravel() for p in parts], 0, dtype), out)
+        return deliver(rec, joined(rec, [p.ravel() for p in parts], 0, dtype, casting), out)
     if not parts[0].ndim:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", user_origin())
-    return deliver(rec, joined(rec, parts, normalize_axis(axis, parts[0].ndim), dtype), out)
+    return deliver(rec, joined(rec, parts, normalize_axis(axis, parts[0].ndim), dtype, casting), out)
 
 
 @implements(np.stack, creates=True)
 def stack(
     rec: Recorder, arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> TracedArray:
-    parts = _arrays(rec, arrays)
+    parts = _arrays(rec, arrays, "stack")
     if not all(rec.shapes.unify_shapes(p.sizes, parts[0].sizes) for p in parts):
         raise ShapeError("all input arrays must have the same shape", user_origin())
-    kind = ops.result_type(*(type_of(p) for p in parts)) if dtype is None else dtype
+    dtype = out.dtype if isinstance(out, TracedArray) and dtype is None else dtype
     k = normalize_axis(axis, parts[0].ndim + 1)
-    return deliver(rec, joined(rec, [xp.expand_dims(p, k) for p in parts], k, kind), out)
+    return deliver(rec, joined(rec, [xp.expand_dims(p, k) for p in parts], k, dtype, casting), out)
 
 
 @implements(np.vstack, getattr(np, "row_stack", None), creates=True)
 def vstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
-    return joined(rec, [xp.atleast_2d(p) for p in _arrays(rec, tup)], 0, dtype)
+    return joined(rec, [xp.atleast_2d(p) for p in _arrays(rec, tup)], 0, dtype, casting)
 
 
 @implements(np.hstack, creates=True)
 def hstack(rec: Recorder, tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> TracedArray:
     parts = [xp.atleast_1d(p) for p in _arrays(rec, tup)]
-    return joined(rec, parts, 0 if parts[0].ndim == 1 else 1, dtype)
+    return joined(rec, parts, 0 if parts[0].ndim == 1 else 1, dtype, casting)
 
 
 @implements(np.dstack, creates=True)
@@ -135,6 +143,7 @@ def block(rec: Recorder, arrays: Any) -> TracedArray:
 
 
 def _split(rec: Recorder, ary: Any, sections: Any, axis: int, equal: bool) -> list[TracedArray]:
+    """``np.split`` and, not `equal`, ``np.array_split``."""
     x = rec.lift(ary)
     n = x.shape[normalize_axis(axis, x.ndim)]
     if isinstance(sections, TracedArray | np.ndarray | list | tuple):
@@ -161,19 +170,27 @@ def array_split(rec: Recorder, ary: Any, indices_or_sections: Any, axis: Any = 0
     return _split(rec, ary, indices_or_sections, axis, equal=False)
 
 
+def _split_along(rec: Recorder, name: str, axis: int, ary: Any, sections: Any) -> list[TracedArray]:
+    """``np.hsplit`` and its relatives, by name."""
+    least = {"hsplit": 1, "vsplit": 2, "dsplit": 3}[name]
+    if rec.lift(ary).ndim < least:
+        raise ShapeError(f"{name} only works on arrays of {least} or more dimensions", user_origin())
+    return _split(rec, ary, sections, axis, equal=True)
+
+
 @implements(np.vsplit)
 def vsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArray]:
-    return _split(rec, ary, indices_or_sections, 0, equal=True)
+    return _split_along(rec, "vsplit", 0, ary, indices_or_sections)
 
 
 @implements(np.hsplit)
 def hsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArray]:
-    return _split(rec, ary, indices_or_sections, 0 if rec.lift(ary).ndim == 1 else 1, equal=True)
+    return _split_along(rec, "hsplit", 0 if rec.lift(ary).ndim == 1 else 1, ary, indices_or_sections)
 
 
 @implements(np.dsplit)
 def dsplit(rec: Recorder, ary: Any, indices_or_sections: Any) -> list[TracedArray]:
-    return _split(rec, ary, indices_or_sections, 2, equal=True)
+    return _split_along(rec, "dsplit", 2, ary, indices_or_sections)
 
 
 @implements(getattr(np, "unstack", None))

@@ -128,10 +128,19 @@ def tensordot(rec: Recorder, a: Any, b: Any, axes: Any = 2) -> TracedArray:
     return rec.fresh(result.node)
 
 
-@implements(np.outer, np.linalg.outer)
+@implements(np.outer)
 def outer(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
     x, y = rec.lift(a).ravel(), rec.lift(b).ravel()
     return deliver(rec, rec.elementwise("multiply", x[:, None], y[None, :]), out)
+
+
+@implements(np.linalg.outer)
+def linalg_outer(rec: Recorder, x1: Any, x2: Any, /) -> TracedArray:
+    ranks = [rec.lift(x).ndim for x in (x1, x2)]
+    if ranks != [1, 1]:
+        found = f"x1.ndim={ranks[0]} and x2.ndim={ranks[1]}"
+        raise ShapeError(f"Input arrays must be one-dimensional, but they are {found}.", user_origin())
+    return outer(rec, x1, x2)
 
 
 @implements(getattr(np, "vecdot", None), np.linalg.vecdot)
@@ -143,14 +152,25 @@ def vecdot(rec: Recorder, x1: Any, x2: Any, /, *, axis: Any = -1) -> TracedArray
 
 @implements(getattr(np, "matvec", None))
 def matvec(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
-    return matmul(rec, x1, rec.lift(x2)[..., None])[..., 0]
+    return matmul(rec, _matrix(rec, x1, "matvec", 0, "(m,n),(n)->(m)"), rec.lift(x2)[..., None])[..., 0]
 
 
 @implements(getattr(np, "vecmat", None))
 def vecmat(rec: Recorder, x1: Any, x2: Any) -> TracedArray:
     x = rec.lift(x1)
     left = xp.conjugate(x) if dtypes.kind(x.dtype) == "c" else x
-    return matmul(rec, left[..., None, :], x2)[..., 0, :]
+    return matmul(rec, left[..., None, :], _matrix(rec, x2, "vecmat", 1, "(n),(n,m)->(m)"))[..., 0, :]
+
+
+def _matrix(rec: Recorder, x: Any, name: str, place: int, signature: str) -> TracedArray:
+    a = rec.lift(x)
+    if a.ndim < 2:
+        raise ShapeError(
+            f"{name}: Input operand {place} does not have enough dimensions (has {a.ndim}, gufunc core with signature "
+            f"{signature} requires 2)",
+            user_origin(),
+        )
+    return a
 
 
 @implements(np.kron)
@@ -163,7 +183,7 @@ def kron(rec: Recorder, a: Any, b: Any) -> TracedArray:
     return (spread_x * spread_y).reshape([m * n for m, n in zip(left, right, strict=True)])
 
 
-@implements(np.cross, np.linalg.cross)
+@implements(np.cross)
 def cross(
     rec: Recorder, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None
 ) -> TracedArray:
@@ -175,6 +195,19 @@ def cross(
     u, v = ([z[..., k] for k in range(3)] for z in (x, y))
     parts = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return xp.stack(parts, axis=axisc)
+
+
+@implements(np.linalg.cross)
+def linalg_cross(rec: Recorder, x1: Any, x2: Any, /, *, axis: Any = -1) -> TracedArray:
+    arrays = [rec.lift(x) for x in (x1, x2)]
+    sizes = [x.shape[normalize_axis(axis, x.ndim)] for x in arrays]
+    if any(n != 3 for n in sizes):
+        raise ShapeError(
+            f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {sizes[0]} and {sizes[1]} "
+            "dimensional instead.",
+            user_origin(),
+        )
+    return cross(rec, *arrays, axis=axis)
 
 
 @implements(np.linalg.norm)

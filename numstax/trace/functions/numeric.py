@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import CastError, ShapeError
+from numstax.errors import CastError, ShapeError, UnsupportedOperationError
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
 from numstax.trace.functions.creation import as_dtype
@@ -84,7 +84,7 @@ def angle(rec: Recorder, z: Any, deg: bool = False) -> TracedArray:
     if dtypes.kind(x.dtype) == "c":
         a = rec.elementwise("arctan2", rec.elementwise("imag", x), rec.elementwise("real", x))
     else:
-        a = rec.elementwise("arctan2", x.dtype.type(0), x)
+        a = rec.elementwise("arctan2", 0, x)
     return a * (180 / np.pi) if deg else a
 
 
@@ -170,7 +170,8 @@ def diff(rec: Recorder, a: Any, n: int = 1, axis: Any = -1) -> TracedArray:
 
 @implements(np.ediff1d)
 def ediff1d(rec: Recorder, ary: Any, to_end: Any = None, to_begin: Any = None) -> TracedArray:
-    inner = diff(rec, rec.lift(ary).ravel())
+    line = rec.lift(ary).ravel()
+    inner = rec.elementwise("subtract", line[1:], line[:-1])
     ends = [None if e is None else rec.lift(e).ravel() for e in (to_begin, to_end)]
     if any(e is not None and e.weak is None and not np.can_cast(e.dtype, inner.dtype, "same_kind") for e in ends):
         raise CastError("dtype of `to_begin` or `to_end` must be compatible with input `ary`", user_origin())
@@ -236,8 +237,9 @@ def gradient(rec: Recorder, f: Any, *varargs: Any, axis: Any = None, edge_order:
 
 @implements(np.sinc)
 def sinc(rec: Recorder, x: Any) -> TracedArray:
-    a = rec.lift(x)
-    y = np.pi * rec.elementwise("where", a == 0, a.dtype.type(1.0e-20) if dtypes.kind(a.dtype) in "fc" else 1.0e-20, a)
+    y = np.pi * rec.lift(x)
+    small = y.dtype.type(np.finfo(y.dtype).eps if y.dtype.kind == "f" else 1e-20)
+    y = rec.elementwise("where", y == 0, small, y)
     return xp.sin(y) / y
 
 
@@ -278,12 +280,19 @@ def isreal(rec: Recorder, x: Any) -> TracedArray:
 
 @implements(np.isposinf)
 def isposinf(rec: Recorder, x: Any, out: Any = None) -> TracedArray:
-    return deliver(rec, rec.elementwise("equal", x, np.inf), out)
+    return _is_infinity(rec, x, np.inf, out)
 
 
 @implements(np.isneginf)
 def isneginf(rec: Recorder, x: Any, out: Any = None) -> TracedArray:
-    return deliver(rec, rec.elementwise("equal", x, -np.inf), out)
+    return _is_infinity(rec, x, -np.inf, out)
+
+
+def _is_infinity(rec: Recorder, x: Any, infinity: float, out: Any) -> TracedArray:
+    a = rec.lift(x)
+    if dtypes.kind(a.dtype) == "c":
+        raise TypeError(f"This operation is not supported for {a.dtype} values because it would be ambiguous.")
+    return deliver(rec, rec.elementwise("equal", a, infinity), out)
 
 
 @implements(np.result_type)
@@ -303,7 +312,8 @@ def common_type(rec: Recorder, *arrays: Any) -> type:
 
 @implements(np.min_scalar_type)
 def min_scalar_type(rec: Recorder, a: Any) -> np.dtype:
-    return rec.lift(a).dtype
+    x = rec.lift(a)
+    return x.dtype if x.ndim else np.min_scalar_type(x.value("the smallest dtype depends on the value")[()])
 
 
 def _type_stand_in(value: Any) -> Any:
@@ -315,4 +325,15 @@ def _type_stand_in(value: Any) -> Any:
 
 @implements(np.shares_memory, np.may_share_memory)
 def shares_memory(rec: Recorder, a: Any, b: Any, *, max_work: Any = None) -> bool:
-    return rec.lift(a).storage is rec.lift(b).storage
+    """True for an array and its view, and False for memory that is surely another's; what else there is depends on
+    addresses."""
+    x, y = rec.lift(a), rec.lift(b)
+    if not (x.sizes and y.sizes) and (x.is_scalar or y.is_scalar):
+        return False
+    steps = min(len(x.views), len(y.views))
+    if x.storage is y.storage and x.views[:steps] == y.views[:steps]:
+        return bool(x.size) and bool(y.size)
+    unsure = x.storage is y.storage or None not in (x.storage.position, y.storage.position)
+    if unsure or x.storage.fixed or y.storage.fixed:
+        raise UnsupportedOperationError("whether these arrays share memory is not known while tracing", user_origin())
+    return False

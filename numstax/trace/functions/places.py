@@ -132,6 +132,8 @@ def _known(rec: Recorder, value: Any) -> Any:
 @implements(np.resize)
 def resize(rec: Recorder, a: Any, new_shape: Any) -> TracedArray:
     flat = rec.lift(a).ravel()
+    if any(n < 0 for n in (new_shape if isinstance(new_shape, tuple | list) else (new_shape,))):
+        raise ValueError("all elements of `new_shape` must be non-negative")
     count = int(np.prod(new_shape))
     n = rec.shapes.number(flat.sizes[0])
     if not n or not count:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numstax import dtypes
 from numstax.errors import CastError, ShapeError
+from numstax.ir import ops
 from numstax.ir.index import ONE
 from numstax.trace import elementwise, extern, host
 from numstax.trace.array import TracedArray
@@ -16,7 +18,7 @@ from numstax.trace.indexing import fitted
 from numstax.trace.origin import user_origin
 from numstax.trace.python_numbers import converted
 from numstax.trace.registry import implements, xp
-from numstax.trace.sizes import normalize_axis, total
+from numstax.trace.sizes import normalize_axis, text, total
 from numstax.trace.ufuncs import apply, deliver
 
 if TYPE_CHECKING:
@@ -97,12 +99,16 @@ def take(rec: Recorder, a: Any, indices: Any, axis: Any = None, out: Any = None,
 @implements(np.take_along_axis)
 def take_along_axis(rec: Recorder, arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     x, at = rec.lift(arr), rec.lift(indices)
-    return x.ravel()[at] if axis is None else x[_along(rec, x, at, axis)]
+    if axis is None:
+        x, axis = x.ravel(), 0
+    return x[_along(rec, x, at, axis)]
 
 
 def _along(rec: Recorder, x: TracedArray, at: TracedArray, axis: Any) -> tuple[TracedArray, ...]:
     """The key that takes the positions `at` along one axis."""
     k = normalize_axis(axis, x.ndim)
+    if dtypes.kind(at.dtype) not in "iu":
+        raise IndexError("`indices` must be an integer array")
     if x.ndim != at.ndim:
         raise ShapeError("`indices` and `arr` must have the same number of dimensions", user_origin())
     lines = (
@@ -114,23 +120,38 @@ def _along(rec: Recorder, x: TracedArray, at: TracedArray, axis: Any) -> tuple[T
 
 @implements(np.choose)
 def choose(rec: Recorder, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> TracedArray:
-    if mode == "raise" or isinstance(choices, TracedArray):
-        return deliver(rec, extern.call(rec, np.choose, (a, tuple(choices)), {"mode": mode}), out)
     index = rec.lift(a)
+    if mode == "raise" or isinstance(choices, TracedArray) or not np.can_cast(index.dtype, np.int64, "safe"):
+        return deliver(rec, extern.call(rec, np.choose, (a, tuple(choices)), {"mode": mode}), out)
     index = xp.clip(index, 0, len(choices) - 1) if mode == "clip" else index % len(choices)
-    result = rec.lift(choices[0])
-    for k, choice in enumerate(choices[1:], 1):
+    found = _common(rec, choices)
+    result = found[0]
+    for k, choice in enumerate(found):
         result = xp.where(index == k, choice, result)
-    return deliver(rec, result, out)
+    return deliver(rec, rec.fresh(result.node, not result.sizes), out)
+
+
+def _common(rec: Recorder, values: Sequence[Any]) -> list[TracedArray]:
+    """The values in the dtype of all together, which promoting them two by two need not give."""
+    operands = [elementwise.operand(rec, v) for v in values]
+    kind = ops.result_type(*map(elementwise.type_of, operands))
+    lifted = [rec.lift(x) for x in operands]
+    return [rec.fresh(converted(rec, x, kind), x.is_scalar) for x in lifted]
 
 
 @implements(np.select)
 def select(rec: Recorder, condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
     if len(condlist) != len(choicelist):
         raise ShapeError("list of cases must be same length as list of conditions", user_origin())
-    result: Any = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = xp.where(rec.lift(condition), choice, result)
+    if not condlist:
+        raise ShapeError("select with an empty condition list is not possible", user_origin())
+    conditions = [rec.lift(c) for c in condlist]
+    for k, condition in enumerate(conditions):
+        if condition.dtype != dtypes.BOOL:
+            raise TypeError(f"invalid entry {k} in condlist: should be boolean ndarray")
+    *choices, result = _common(rec, (*choicelist, default))
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = xp.where(condition, choice, result)
     return result
 
 
@@ -153,26 +174,37 @@ def copyto(rec: Recorder, dst: Any, src: Any, casting: Any = "same_kind", where:
 def _store_where(rec: Recorder, a: Any, values: Any, where: Any) -> None:
     value = fitted(rec, values, a)
     if where is not True:
-        mask = rec.nodes.broadcast(rec.lift(where).node, a.sizes)
-        value = rec.nodes.elementwise("where", (mask, value, a.node), a.dtype)
+        mask = elementwise.mask(rec, where)
+        if not rec.shapes.fits(mask.sizes, a.sizes):
+            shapes = f"from shape {text(mask.sizes)} into shape {text(a.sizes)}"
+            raise ShapeError(f"could not broadcast where mask {shapes}", user_origin())
+        holds = rec.nodes.broadcast(mask.node, a.sizes)
+        value = rec.nodes.elementwise("where", (holds, value, a.node), a.dtype)
     a.store(value)
+
+
+def _takes(rec: Recorder, a: Any, values: Any) -> bool:
+    """Does NumPy convert the values for a function that writes them into `a`?  Others are left to NumPy to refuse."""
+    lifted = rec.lift(values)
+    return lifted.weak is not None or np.can_cast(lifted.dtype, a.dtype, "safe")
 
 
 @implements(np.putmask)
 def putmask(rec: Recorder, a: Any, mask: Any, values: Any) -> None:
-    if rec.lift(values).sizes in ((), a.sizes):
-        _store_where(rec, a, values, rec.lift(mask).astype(bool))
+    holds = rec.lift(mask).astype(bool)
+    if rec.lift(values).sizes in ((), a.sizes) and holds.sizes == a.sizes and _takes(rec, a, values):
+        _store_where(rec, a, values, holds)
     else:
         a.store(extern.call(rec, host.where_assign, (a, mask, values), {}).node)
 
 
 @implements(np.place)
 def place(rec: Recorder, arr: Any, mask: Any, vals: Any) -> None:
-    values = stored(rec, vals, arr.dtype).ravel()
-    if values.sizes == (ONE,):
+    values = stored(rec, vals, arr.dtype).ravel() if _takes(rec, arr, vals) else None
+    if values is not None and values.sizes == (ONE,):
         _store_where(rec, arr, values[0], rec.lift(mask).astype(bool).reshape(arr.shape))
     else:
-        arr.store(extern.call(rec, host.place, (arr, mask, values), {}).node)
+        arr.store(extern.call(rec, host.place, (arr, mask, vals if values is None else values), {}).node)
 
 
 @implements(np.put)

@@ -259,7 +259,7 @@ def strided(
     return result
 
 
-@implements(np.diagonal, np.linalg.diagonal)
+@implements(np.diagonal)
 def diagonal(rec: Recorder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> TracedArray:
     x = rec.lift(a)
     if x.ndim < 2:
@@ -272,11 +272,21 @@ def diagonal(rec: Recorder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any 
     return x.derive(DiagonalView(k, i, j, size if rec.shapes.at_least(size, 0) else size_of(0)))
 
 
-@implements(np.trace, np.linalg.trace)
+@implements(np.linalg.diagonal)
+def matrix_diagonal(rec: Recorder, x: Any, /, *, offset: Any = 0) -> TracedArray:
+    return diagonal(rec, x, offset, -2, -1)
+
+
+@implements(np.trace)
 def trace(
     rec: Recorder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
 ) -> TracedArray:
     return diagonal(rec, a, offset, axis1, axis2).sum(-1, dtype=dtype, out=out)
+
+
+@implements(np.linalg.trace)
+def matrix_trace(rec: Recorder, x: Any, /, *, offset: Any = 0, dtype: Any = None) -> TracedArray:
+    return trace(rec, x, offset, -2, -1, dtype)
 
 
 def _part(rec: Recorder, val: Any, part: str) -> TracedArray:

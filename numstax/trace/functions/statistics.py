@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
+from numstax.errors import ShapeError
 from numstax.trace import extern
 from numstax.trace.array import TracedArray
+from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction, scan
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axes
@@ -100,13 +102,14 @@ def average(
     rec: Recorder, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
 ) -> Any:
     x = rec.lift(a)
+    axis = tuple(axis) if isinstance(axis, list) else axis
     if weights is None:
         result = mean(rec, x, axis, None, None, keepdims)
-        return (result, xp.full_like(result, x.size // max(result.size, 1))) if returned else result
-    w = rec.lift(weights)
-    if w.shape != x.shape:
-        (k,) = normalize_axes(axis, x.ndim)
-        w = w.reshape([x.shape[j] if j == k else 1 for j in range(x.ndim)])
+        if not result.size:
+            raise ZeroDivisionError("division by zero")
+        count = xp.full_like(result, x.size // result.size)
+        return (result, rec.fresh(count.node, not count.ndim)) if returned else result
+    w = _along(rec, rec.lift(weights), x, axis)
     common = (
         np.result_type(x.dtype, w.dtype, np.float64)
         if dtypes.kind(x.dtype) in "biu"
@@ -118,6 +121,19 @@ def average(
     scale = rec.fresh(rec.nodes.require(scale.node, holds.node, "weights"), scale.is_scalar)
     result = reduction(rec, "add", x * spread, axis, common, keepdims) / scale
     return (result, scale) if returned else result
+
+
+def _along(rec: Recorder, weights: TracedArray, x: TracedArray, axis: Any) -> TracedArray:
+    """Weights of all elements, or of the places along some axes, with axes that meet those of x."""
+    if rec.shapes.unify_shapes(weights.sizes, x.sizes):
+        return weights
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = normalize_axes(axis, x.ndim)
+    if not rec.shapes.unify_shapes(weights.sizes, tuple(x.sizes[k] for k in axes)):
+        raise ShapeError("Shape of weights must be consistent with shape of a along specified axis.", user_origin())
+    turned = xp.transpose(weights, np.argsort(axes))
+    return turned.reshape([n if k in axes else 1 for k, n in enumerate(x.shape)])
 
 
 @implements(np.ptp)
@@ -134,6 +150,8 @@ def cov(
     if fweights is not None or aweights is not None or rec.lift(m).ndim > 2:
         words = {"rowvar": rowvar, "bias": bias, "ddof": ddof, "fweights": fweights, "aweights": aweights}
         return extern.call(rec, np.cov, (m, y), words | ({} if dtype is None else {"dtype": dtype}))
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
     series = [rec.lift(v) for v in (m, y) if v is not None]
     work = np.result_type(*(v.dtype for v in series), np.float64) if dtype is None else np.dtype(dtype)
     if not rowvar:

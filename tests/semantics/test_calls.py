@@ -1,0 +1,124 @@
+"""Calls whose dtype, shape or refusal is easy to get wrong: the compiled function gives NumPy's result or exception."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import numstax
+from numstax.errors import NumstaxWarning
+from tests.support import same
+
+RESULTS = """
+np.sinc(h) np.sinc(x*np.array([0.0,1e-30,np.nan])) np.sinc(i*0)
+np.angle(m) np.angle(j)
+np.average(i,returned=True) np.average(a,axis=0,returned=True)
+np.average(t,axis=(0,2),weights=a[:2,:4]) np.average(t,axis=(2,0),weights=a[:4,:2])
+np.linspace(0,x,1,retstep=True) np.linspace(v,w,0,retstep=True)
+np.array([y,1.5]) np.array([y,1]) np.array([u[0],1]) np.array([j[0],1]) np.array([[j[0],1],[j[1],True]])
+np.array([y,1.5],np.float32) f*[y,1.5,1] np.stack([y,1.5]) np.stack([j[0],1])
+np.concatenate([v,w],dtype=np.int32,casting='unsafe') np.vstack([v,w],dtype=np.int64,casting='unsafe')
+np.linalg.diagonal(t) np.linalg.diagonal(t,offset=1) np.linalg.trace(t) np.linalg.trace(t,offset=-1)
+np.matmul(a,a.T,dtype=np.complex128) np.vecdot(v,w,dtype=np.complex128) np.add(v,w,dtype=np.int32,casting='unsafe')
+np.choose(i,[v],mode='clip') np.choose(i,[5],mode='clip') np.choose(i,[j[:3],f,v],mode='wrap')
+np.select([m,v>0],[f,1.5],0) np.select([m,v>0],[f,j[:3]],0)
+z*[1,2] np.array(2)*[v,w]
+m**2 m[0]**2 m**3 1j*x (1j*x)*f x*1j 1j*y 1j-x 1j/x
+np.einsum(',i->i',2.0,f) np.einsum('i,i->i',f,f,out=np.zeros(3))
+np.apply_along_axis(np.sum,0,v) np.apply_along_axis(lambda*p:[p[0].sum(),1],0,a)
+np.apply_along_axis(lambda*p:np.outer(p[0],p[0]),1,a)
+np.shares_memory(v,v[1:]) np.shares_memory(v,v.copy()) np.shares_memory(v,v[:0]) np.min_scalar_type(i)
+"""
+REFUSALS = """
+np.ediff1d(m)
+np.isposinf(c) np.isneginf(c)
+np.average(v,weights=v.reshape(3,1)) np.average(v,weights=[1.0]) np.average(a,axis=0,weights=a[:,:1])
+np.average(a[:0],axis=1)
+np.cov(v,w,ddof=1.5)
+np.linspace(0,x,-1)
+np.meshgrid(v,w,indexing='yx')
+np.triu(z)
+np.array(i,dtype=np.float32,copy=False) np.array(x,copy=False)
+np.concatenate([v,w],dtype=np.int32) np.stack([v,w],dtype=np.int64) np.hstack([v,w],dtype=np.int64)
+np.concatenate([v,w],out=np.empty(6,np.int32)) np.concatenate([v,w],dtype=np.float32,casting='safe')
+np.vsplit(v,3) np.hsplit(z,1) np.dsplit(a,2)
+np.linalg.cross(v[:2],w[:2]) np.linalg.outer(a,v)
+np.matvec(v,v) np.vecmat(v,v)
+np.add(f,v,casting='no') np.matmul(v,w,casting='no',dtype=np.float32)
+np.sum(v,where=i) np.any(v,where=i) np.add(v,1,where=i,out=w) np.max(v,where=f,initial=0)
+np.take_along_axis(v,m,0) np.take_along_axis(v,f,None) np.put_along_axis(v,m,0,0)
+np.choose(f,[v,w],mode='clip') np.choose(u,[v,w],mode='clip')
+np.select([i],[v]) np.select([],[])
+np.copyto(v,w,where=i) np.copyto(v,w,where=m[:,None])
+np.putmask(a,a[0]>0,0) np.putmask(i,m,v) np.place(i,m,v[:1])
+np.resize(v,-1)
+x*[1,2] [1,2]*y m[0]*(1,2)
+np.einsum('i->i',v,out=np.zeros(3,'f4')) np.einsum('i,i->i',v,w,dtype=np.float32)
+np.sum(a,axis=[0,1]) np.max(c,axis=[0])
+a.__imatmul__(v)
+"""
+
+
+def arguments() -> dict[str, object]:
+    """What the letters stand for."""
+    rng = np.random.default_rng(5)
+    return {
+        "a": rng.standard_normal((4, 4)), "c": np.array([1 + 2j, np.inf, -3j]), "f": np.array([0.5, -1, 2], "f4"),
+        "h": np.array([0, 1, 2.5], "f2"), "i": np.array([2, 0, 1]), "j": np.array([-128, 5, 7], "i1"),
+        "m": np.array([True, False, True]), "t": rng.standard_normal((2, 3, 4)), "u": np.array([0, 1, 2], "u8"),
+        "v": rng.standard_normal(3), "w": rng.standard_normal(3), "x": np.float64(1.5), "y": np.float32(2.5),
+        "z": np.array(2.5),
+    }  # fmt: skip
+
+
+def outcome(text: str, compiled: bool) -> tuple[object, list[object]]:
+    """What the call gives or raises, and its arguments after it."""
+    given = arguments()
+    letters = [k for k in given if re.search(rf"(?<![\w.']){k}(?![\w'(])", text)]
+    names = {"np": np}
+    exec(f"def program({', '.join(letters)}):\n    return {text}", names)
+    program = names["program"]
+    values = [given[k] for k in letters]
+    try:
+        return (numstax.jit(program) if compiled else program)(*values), values
+    except Exception as error:
+        return error, values
+
+
+@pytest.mark.parametrize("text", RESULTS.split())
+def test_result_is_that_of_numpy(text: str) -> None:
+    (got, ours), (want, theirs) = outcome(text, compiled=True), outcome(text, compiled=False)
+    if isinstance(got, Exception):
+        raise got
+    same(got, want, ulps=2)
+    same(ours, theirs, where="arguments")
+
+
+@pytest.mark.parametrize("text", REFUSALS.split())
+def test_refusal_is_that_of_numpy(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumstaxWarning)
+        (got, ours), (want, theirs) = outcome(text, compiled=True), outcome(text, compiled=False)
+    assert isinstance(want, Exception)
+    kinds = [kind for kind in type(want).__mro__ if kind.__module__ == "builtins"]
+    assert isinstance(got, kinds[0]), got
+    same(ours, theirs, where="arguments")
+
+
+def test_an_integer_repeats_a_list() -> None:
+    def program(k: np.int64, v: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
+        return k * [1, 2], [v] * k
+
+    with pytest.warns(NumstaxWarning, match="a list is as long as"):
+        same(numstax.jit(program)(np.int64(2), np.ones(2)), program(np.int64(2), np.ones(2)))
+
+
+def test_disjoint_parts_share_no_memory() -> None:
+    def program(x: np.ndarray) -> bool:
+        return np.shares_memory(x[:2], x[2:])
+
+    with pytest.warns(NumstaxWarning, match="not known while tracing"):
+        assert not numstax.jit(program)(np.arange(4.0))
