@@ -335,5 +335,8 @@ def shares_memory(rec: Recorder, a: Any, b: Any, *, max_work: Any = None) -> boo
         return bool(x.size) and bool(y.size)
     unsure = x.storage is y.storage or None not in (x.storage.position, y.storage.position)
     if unsure or x.storage.fixed or y.storage.fixed:
-        raise UnsupportedOperationError("whether these arrays share memory is not known while tracing", user_origin())
+        raise UnsupportedOperationError(
+            "whether these arrays share memory is not known while tracing", user_origin(),
+            "ask outside of the compiled function",
+        )  # fmt: skip
     return False
