@@ -34,15 +34,18 @@ from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
 from numstax.schedule.split import split
 from numstax.tiles.cpu import tile
+from numstax.tiles.cpu_products import is_kernel
 from numstax.trace.tracer import trace
 
 if TYPE_CHECKING:
     from numstax.cuda_emit import emit as cuda_emit
     from numstax.runtime.tune import Tuned
     from numstax.tiles import cuda as cuda_tiles
+    from numstax.tiles import cuda_products
 else:
     # what only code for GPUs needs
     cuda_emit, cuda_tiles = Later("numstax.cuda_emit.emit"), Later("numstax.tiles.cuda")
+    cuda_products = Later("numstax.tiles.cuda_products")
 
 Machine = Hardware | Gpu
 
@@ -79,7 +82,7 @@ class Pass:
 PASSES = (
     Pass("ranges", "graph", lambda r, knobs: without_certain(r.graph)),
     Pass("simplify", "graph", lambda r, knobs: simplify(r.graph)),
-    Pass("lower", "schedule", lambda r, knobs: lower(r.graph, isinstance(r.machine, Gpu))),
+    Pass("lower", "schedule", lambda r, knobs: _lower(r.graph, r.machine)),
     Pass("fuse", "schedule", lambda r, knobs: fuse(_schedule(r), r.machine)),
     Pass("split", "schedule", lambda r, knobs: split(_schedule(r), r.machine)),
     Pass("tile", "schedule", lambda r, knobs: _tile(_schedule(r), r.machine)),
@@ -96,6 +99,11 @@ def _with_tuning(tune: Callable[[Schedule], Schedule]) -> tuple[Pass, ...]:
 def _schedule(region: Region) -> Schedule:
     assert region.schedule is not None
     return region.schedule
+
+
+def _lower(graph: Graph, machine: Machine | None) -> Schedule:
+    on_gpu = isinstance(machine, Gpu)
+    return lower(graph, on_gpu, cuda_products.is_kernel if on_gpu else is_kernel)
 
 
 def _tile(schedule: Schedule, machine: Machine | None) -> Schedule:

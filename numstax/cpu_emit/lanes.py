@@ -87,7 +87,8 @@ class _LaneLoops:
             self.kernel.places[buffer.name] = place
 
     def axis(self) -> Axis:
-        return Axis(self.lane, self.name, self.start, self.stop)
+        copies = all(instr.op == "load" for loop in self.kernel.kernel.loops for instr in loop.body)
+        return Axis(self.lane, self.name, self.start, self.stop, copies=copies)
 
     def run(self) -> None:
         # loops without inner variables share one pass over the lanes

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from numstax.cpu_emit.lanes import print_lanes
+from numstax.cpu_emit.product import print_product
 from numstax.cpu_emit.row import print_rows
 from numstax.cpu_emit.transpose import print_tiles
 from numstax.emit.naming import Names, heading, joined_name, numbered, scalar_functions
@@ -25,7 +26,7 @@ from numstax.tiles.cpu import vector_work
 TARGET = "cpu"
 MOST_TOGETHER = 8
 """Kernels in one program at most: the compile time of a function grows faster than its length."""
-_PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print_tiles}
+_PRINTERS = {"pointwise": print_lanes, "column": print_lanes, "transpose": print_tiles, "product": print_product}
 
 
 @record

@@ -12,10 +12,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from numstax import dtypes
-from numstax.cuda_emit.product import LEFT, RIGHT, Fragment, Tiles, begin
+from numstax.cuda_emit.product import Fragment, Tiles, begin
 from numstax.cuda_emit.product_loads import Fetch, Slice
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
+from numstax.emit.product_parts import LEFT, RIGHT
 from numstax.ir.contraction import Matrix, operand_of
 from numstax.ir.index import Index, as_index
 from numstax.records import record

@@ -11,10 +11,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from numstax import dtypes
-from numstax.cuda_emit.product import LEFT, RIGHT, Fragment, Tiles, begin
+from numstax.cuda_emit.product import Fragment, Tiles, begin
 from numstax.cuda_emit.product_loads import Fetch, Slice
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText
+from numstax.emit.product_parts import LEFT, RIGHT
 from numstax.emit.text import Text
 from numstax.emit.values import zero
 from numstax.ir.index import ZERO, Index, less

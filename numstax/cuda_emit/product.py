@@ -1,85 +1,29 @@
-"""What kernels with a product of matrices have in common: their parts, the numbering of tiles, and the epilogue.
+"""What kernels with a product of matrices have in common: the numbering of tiles, and the epilogue.
 
-A kernel whose first loop contracts is taken apart into loops that give its factors and loops that follow element by
-element (section 9.8).  These read the sum of products from registers: `Fragments` runs them over the chunks of
-neighbours that a thread holds, wherever its instructions put those.
+What follows the product element by element (section 9.8) reads the sum of products from registers: `Fragments` runs it
+over the chunks of neighbours that a thread holds, wherever its instructions put those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 
 import numpy as np
 
-from numstax import dtypes
 from numstax.cuda_emit.accesses import Chunk, Staged, WideStores, early_loads
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.text import DeviceText
 from numstax.emit.nest import KernelText, Place
-from numstax.ir.contraction import Product, Tensor, product_of
-from numstax.ir.index import ONE, ZERO, Atom, Index, Var, as_index, bounds, divides
-from numstax.ir.loops import Buffer, Instr, Kernel, Loop, MatrixTiling, Store
+from numstax.emit.product_parts import SUM, Parts, taken_apart
+from numstax.ir.contraction import Tensor
+from numstax.ir.index import ONE, Atom, Index, Var, as_index, bounds, divides
+from numstax.ir.loops import Loop, MatrixTiling
 from numstax.records import record
-from numstax.schedule.record import Recorder, move_effect, prune
 from numstax.tiles.cuda_points import access_width
 
-SUM, LEFT, RIGHT = "sum of products", "left factor", "right factor"
-"""Local buffers: what the parts hand to each other."""
 Names = Mapping[Atom, str]
-
-
-@record
-class Parts:
-    """`left`, `right` : loops that store one element of a factor; `rest` : what follows the product."""
-
-    product: Product
-    left: Loop
-    right: Loop
-    rest: tuple[Loop, ...]
-    buffers: tuple[Buffer, ...]
-
-
-def parts_of(kernel: Kernel, factor: np.dtype | None = None) -> Parts:
-    """Take apart a kernel that begins with a product, whose factors are stored as `factor` (None: as they are added
-    up)."""
-    product = product_of(kernel)
-    assert product is not None
-    effect, body = product.effect, product.loop.body
-    wide = dtypes.accumulator(effect.dtype)
-    factor = factor or wide
-
-    def side(name: str, entry: int) -> Loop:
-        recorder = Recorder(body)
-        value = recorder.cast(entry, factor, body[entry].origin)
-        return Loop(product.along, *prune(recorder.body(), (Store(name, ZERO, value),)))
-
-    rest = list(kernel.loops[1:])
-    if kernel.buffer(effect.buffer).kind != "local":
-        rest.insert(0, Loop((), (), ()))
-    loops = tuple(_after(loop, kernel, product, k == 0) for k, loop in enumerate(rest))
-    kinds = ((SUM, wide), (LEFT, factor), (RIGHT, factor))
-    buffers = tuple(Buffer(name, kind, (), (), "local") for name, kind in kinds)
-    return Parts(product, side(LEFT, effect.value), side(RIGHT, effect.other), loops, (*kernel.buffers, *buffers))
-
-
-def _after(loop: Loop, kernel: Kernel, product: Product, first: bool) -> Loop:
-    """A loop that reads the sum instead of the product's buffer; the first one stores what others need of it."""
-    effect, recorder = product.effect, Recorder()
-    total = recorder.load(SUM, ZERO, dtypes.accumulator(effect.dtype))
-    value = recorder.cast(total, effect.dtype)
-
-    def forward(instr: Instr) -> int | None:
-        is_product = instr.op == "load" and instr.attr[0] == effect.buffer  # type: ignore[index]
-        return value if is_product else None
-
-    moved = recorder.append(loop.body, forward)
-    effects = tuple(move_effect(e, moved) for e in loop.effects)
-    if first and kernel.buffer(effect.buffer).kind != "local":
-        effects = (Store(effect.buffer, effect.offset, value), *effects)
-    return Loop(loop.inner, *prune(recorder.body(), effects))
 
 
 class Tiles:
@@ -261,8 +205,7 @@ class FragmentStores(WideStores):
 
 def begin(kernel: KernelText, factor: np.dtype | None = None) -> tuple[KernelText, Parts, MatrixTiling]:
     """The kernel with the buffers of its parts."""
-    parts, tiling = parts_of(kernel.kernel, factor), kernel.kernel.tiling
+    tiling = kernel.kernel.tiling
     assert tiling is not None
     assert tiling.matrix is not None
-    loops = (parts.left, parts.right, *parts.rest)
-    return KernelText(kernel.text, replace(kernel.kernel, loops=loops, buffers=parts.buffers)), parts, tiling.matrix
+    return *taken_apart(kernel, factor), tiling.matrix

@@ -36,7 +36,8 @@ share in too few registers.  A few steps are better written out."""
 @record
 class Axis:
     """One loop of a nest: ``for name in range(start, stop, step)``; `var` None for a block of the next axis.
-    `part` : it walks a part of the values of `var`, perhaps none of them."""
+    `part` : it walks a part of the values of `var`, perhaps none of them.  `copies` : all it does is to copy, which the
+    compiler makes a call of unless it knows that there are few elements."""
 
     var: Var | None
     name: str
@@ -44,6 +45,7 @@ class Axis:
     stop: str
     step: str = ""
     part: bool = False
+    copies: bool = False
 
     @property
     def header(self) -> str:
@@ -54,7 +56,7 @@ class Axis:
     def _is_rolled(self) -> bool:
         """Is the compiler not to know the number of steps?  Where they are around another loop, writing them out only
         takes longer to compile."""
-        if not self.stop.isdigit():
+        if self.copies or not self.stop.isdigit():
             return False
         return bool(self.step) or SHORT <= int(self.stop) < MIDDLE or int(self.stop) >= LONG
 

@@ -184,7 +184,8 @@ class Loop:
 
 @record
 class MatrixTiling:
-    """How a GPU computes a product of matrices.
+    """How a kernel computes a product of matrices; on the CPU the family is 'panels', `block` what a task works on,
+    `warp` the tile in registers, and `resident` the number of tasks.
 
     family : the instructions, 'fma', 'mma' or 'wgmma'; operand : what they multiply, as `dtypes.name`, or 'tf32'.
     block : rows, columns and depth of the tile that a block works on at a time; warp : of a warp, or of a warpgroup

@@ -184,7 +184,12 @@ def _intrinsic_text(row: Intrinsic | Instruction) -> str:
 @cache
 def _surroundings() -> tuple[str, ...]:
     """The compiler, its version and ours, and the processor.  Importing Numba to ask would take 0.3 s."""
-    return (_text_beside("compile_cpu.py"), _version_file("numba"), np.__version__, *processor())
+    return (
+        *map(_text_beside, ("compile_cpu.py", "outer_products.py")),
+        _version_file("numba"),
+        np.__version__,
+        *processor(),
+    )
 
 
 @cache

@@ -16,6 +16,8 @@ What program text may name besides builtins and `math`:
                                            to[i*to_pitch + j] = source[j*source_pitch + i] for i, j < n, where n is
                                            16, or 8 for elements of 8 bytes (dtypes of at most 8 bytes)
   min(a, b), max(a, b)                     of int64 (compiled at once, where Numba's are functions to be compiled)
+  products_<dtype>_<rows>x<columns>(sums, left, right, steps), add_products_..
+                                           outer products in registers (see `outer_products`)
   rolled(n)                                n, of which the optimiser knows only which power of two divides it: a loop
                                            over a range that ends there is not written out for every step
   run_<name>(calls, arguments..), share_<name>(calls, team, tasks, grain, arguments..)
@@ -69,6 +71,7 @@ from numstax.errors import CompileError
 from numstax.program import Callee, Intrinsic, Param, Program
 from numstax.runtime.expand import TYPED_NAMES, Codegen, compile_error, expand, expanding
 from numstax.runtime.load import ObjectCode, part_symbol
+from numstax.runtime.outer_products import CALLS, outer_products
 
 # A fork waits for compiles in progress: the child would inherit their locks, held for ever.  Numba's lock is
 # the outer one; a dying thread frees LLVM objects under llvmlite's lock alone.
@@ -104,6 +107,7 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     """The optimised LLVM module, its target machine, and the entry's symbol."""
     namespace: dict[str, Any] = {"__name__": program.name, "math": math, **_TYPED_NAMES, **_pointer_helpers()}
     namespace |= {i.name: _bind(i) for i in program.intrinsics}
+    namespace |= {name: _products(name, *parts) for name, *parts in set(CALLS.findall(program.text))}
     for k, called in enumerate(program.calls):
         namespace |= {f"run_{called.name}": _running(k, called), f"share_{called.name}": _sharing(k, called)}
     try:
@@ -318,6 +322,13 @@ def _pointer_helpers() -> dict[str, object]:
             parameters = (pointer, types.int64) * 2
             helpers[name] = _expanding(name, types.void, parameters, partial(_transpose, dtype.itemsize))
     return helpers
+
+
+@cache
+def _products(name: str, adds: str, dtype: str, rows: str, columns: str) -> object:
+    pointer = types.CPointer(_storage(dtypes.by_name(dtype)))
+    codegen = outer_products(bool(adds), int(rows), int(columns))
+    return _expanding(name, types.void, (*(pointer,) * 3, types.int64), codegen)
 
 
 def _hide(context: Any, builder: ir.IRBuilder, signature: Signature, args: tuple[ir.Value, ...]) -> ir.Value:

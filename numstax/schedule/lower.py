@@ -21,23 +21,22 @@ from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.rotation import Lowered
 from numstax.schedule.scatters import write_scatter
 from numstax.schedule.sites import Sites
-from numstax.schedule.storage import copy_of, elements, factors, storage, targets
+from numstax.schedule.storage import Chosen, by_library, copy_of, elements, factors, storage, targets
 from numstax.schedule.updates import write_update
 from numstax.schedule.values import Place
 from numstax.schedule.views import through
 
 
-def lower(graph: Graph, on_gpu: bool = False) -> Schedule:
-    """`on_gpu` : products of matrices are loops of ours, where they can be, rather than library calls; draws of random
-    numbers are library calls."""
-    return _Lowering(graph, on_gpu, private=False).schedule()
+def lower(graph: Graph, on_gpu: bool = False, chosen: Chosen = by_library) -> Schedule:
+    """`on_gpu` : draws of random numbers are library calls.  `chosen` : which products of matrices are not."""
+    return _Lowering(graph, on_gpu, chosen, private=False).schedule()
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, on_gpu: bool, private: bool) -> None:
-        self.private, self.on_gpu = private, on_gpu
+    def __init__(self, graph: Graph, on_gpu: bool, chosen: Chosen, private: bool) -> None:
+        self.private, self.on_gpu, self.chosen = private, on_gpu, chosen
         self.targets = targets(graph, private)
-        self.storage = storage(self.targets.nodes(), private, on_gpu)
+        self.storage = storage(self.targets.nodes(), private, chosen)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):
             # those of a body are what the buffers around it are
@@ -85,7 +84,7 @@ class _Lowering:
             self._fresh(root)
 
     def _body(self, graph: Graph) -> Lowered:
-        lowering = _Lowering(graph, self.on_gpu, private=True)
+        lowering = _Lowering(graph, self.on_gpu, self.chosen, private=True)
         return Lowered(lowering.schedule(), lowering.sites.detours)
 
     def _in_place(self, root: Node) -> bool:
@@ -160,7 +159,7 @@ class _Lowering:
     # --- products of matrices ---------------------------------------------------------------------
 
     def _matmul(self, root: Node) -> None:
-        if self.on_gpu and dtypes.kind(root.dtype) in "iuf" and root.attr("template") != "library":
+        if root in self.storage.products:
             place = self.sites.new(root, self.names.get(root))
             self.sites.units[root], self.sites.places[root] = [self._contract(root, place)], place
         else:

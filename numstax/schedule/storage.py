@@ -13,7 +13,7 @@ several views, or broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from numstax import dtypes
 from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topological
@@ -95,26 +95,39 @@ Site = tuple[object, ...]
 """Where the code for a node stands: a root, then what led from there to other elements."""
 
 
+Chosen = Callable[[Node, bool], bool]
+"""Given a product of matrices, and whether something follows it element by element: is it a loop of ours, not a call of
+a library?"""
+
+
+def by_library(node: Node, followed: bool) -> bool:
+    return False
+
+
 @record
 class Storage:
     """order : every live node, operands before users.
     roots : the stored nodes that need code, in that order.
     readers : for each node in memory, the roots that read it.
+    products : the products of matrices that are loops.
     """
 
     order: tuple[Node, ...]
     roots: tuple[Node, ...]
     readers: dict[Node, set[Node]]
+    products: frozenset[Node]
 
 
-def storage(wanted: list[Node], private: bool, products: bool = False) -> Storage:
-    """`private` : nobody sees the arguments when something fails.  `products` : those of matrices are loops of ours."""
+def storage(wanted: list[Node], private: bool, chosen: Chosen) -> Storage:
+    """`private` : nobody sees the arguments when something fails."""
     order = topological(wanted)
+    followed = {a for node in order if node.op in ELEMENTWISE or node.op == "cast" for a in node.args}
+    products = frozenset(node for node in order if node.op == "matmul" and chosen(node, node in followed))
     memory = [node for node in order if _has_memory(node) or (node.op == "require" and not private)]
     unsafe = failing(order, memory)
     forced = {*wanted, *(a for node in order for a in _whole(node, unsafe, products))}
     stored = {*memory, *(n for n in order if n in forced and n.op not in LEAVES)}
-    return _Chooser(order, stored).run()
+    return _Chooser(order, stored).run(products)
 
 
 def _has_memory(node: Node) -> bool:
@@ -122,11 +135,11 @@ def _has_memory(node: Node) -> bool:
     return node.op in kinds or node.op.startswith(("reduce_", "scan_"))
 
 
-def _whole(node: Node, unsafe: set[Node], products: bool) -> Iterator[Node]:
+def _whole(node: Node, unsafe: set[Node], products: frozenset[Node]) -> Iterator[Node]:
     """What must lie in memory for `node`, also what could fail while it writes to an argument, or does not fail where
     `node` has no elements that would ask for it."""
     if node.op in ("matmul", "extern"):
-        yield from map(_unviewed, factors(node) if products and node.op == "matmul" else node.args)
+        yield from map(_unviewed, factors(node) if node in products else node.args)
     elif node.op in CONTROL:
         yield from control_args(node)[2]
     elif node.op == "scatter":
@@ -222,7 +235,7 @@ class _Chooser:
         if count < PARTS and BORDER * (covered - max(largest, rest)) <= covered:
             self.bordered.add(node)
 
-    def run(self) -> Storage:
+    def run(self, products: frozenset[Node]) -> Storage:
         readers: dict[Node, set[Node]] = {}
         for node in reversed(self.order):
             demand = self._demand(node)
@@ -233,7 +246,7 @@ class _Chooser:
                 self.sites[node] = {(node,)}
             self._pass_on(node, demand)
         roots = tuple(n for n in self.order if n in self.stored and n.op not in ("input", "result"))
-        return Storage(tuple(self.order), roots, readers)
+        return Storage(tuple(self.order), roots, readers, products)
 
     def _demand(self, node: Node) -> Demand:
         """Uses at one index share an evaluation; each view asks for other elements."""

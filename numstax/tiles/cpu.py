@@ -8,6 +8,7 @@ A Schedule enters; the same Schedule leaves, every Kernel with a `Tiling`.  Form
   column     `vector` is an outer variable, since loads walk that one with stride 1: `block` lanes at a time, and
              `unroll` rows
   scan       rows with a running sum: `unroll` rows in flight
+  product    a product of matrices, and what follows it element by element
 
 Any form computes the same values; a wrong choice only costs time.
 """
@@ -18,10 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from numstax.hardware import STRIP, Hardware, host
+from numstax.ir.contraction import product_of
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
-from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling, in_bodies
+from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling, Unit, in_bodies
 from numstax.ir.ops import ELEMENTWISE
+from numstax.tiles.cpu_products import with_panels
 
 FLAT = 4096
 """Elements in one task of a pointwise kernel."""
@@ -47,8 +50,18 @@ def tile(schedule: Schedule) -> Schedule:
     """Every Kernel with the Tiling for this machine."""
     machine = host()
     schedule = in_bodies(schedule, tile)
-    units = (u.with_tiling(tiling(u, machine)) if isinstance(u, Kernel) else u for u in schedule.units)
-    return replace(schedule, units=tuple(units))
+    units: list[Unit] = []
+    fresh = {b.name: b for b in schedule.buffers}
+    for unit in schedule.units:
+        if not isinstance(unit, Kernel):
+            units.append(unit)
+            continue
+        found = product_of(unit)
+        *copies, kernel = (unit,) if found is None else with_panels(unit, found, machine)
+        fresh |= {b.name: b for copy in copies for b in copy.buffers}
+        units += (copy.with_tiling(tiling(copy, machine)) for copy in copies)
+        units.append(kernel.with_tiling(tiling(unit, machine)) if kernel.tiling is None else kernel)
+    return replace(schedule, units=tuple(units), buffers=tuple(fresh.values()))
 
 
 def tiling(kernel: Kernel, machine: Hardware) -> Tiling:

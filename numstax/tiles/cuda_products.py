@@ -11,9 +11,10 @@ from numstax.atoms import FORMATS
 from numstax.errors import TemplateError
 from numstax.hardware import LATENCY, Gpu
 from numstax.ir.contraction import Matrix, Product, Tensor, factor_of, operand_of, product_of
+from numstax.ir.graph import Node
 from numstax.ir.index import ZERO, divides, hint, less, product
 from numstax.ir.loops import Kernel, MatrixTiling, Tiling
-from numstax.records import record
+from numstax.tiles.candidates import LIBRARY, Candidate, cheapest
 from numstax.tiles.feasibility import Infeasible
 from numstax.tiles.gemm import GemmTile, gemm_tiles
 
@@ -41,36 +42,42 @@ COPYING, FETCHING = 128, 32
 through its registers; half of that where several variables number terms, which makes addresses longer."""
 
 
-@record
-class Candidate:
-    """A template for a product: its tilings, the formulas' choice first and then by predicted cost, or the `reason` why
-    it cannot compute it."""
-
-    template: str
-    tilings: tuple[Tiling, ...] = ()
-    reason: str = ""
-
-    @property
-    def cost(self) -> float:
-        """Predicted seconds."""
-        matrix = self.tilings[0].matrix if self.tilings else None
-        return math.inf if matrix is None else matrix.cost
+def is_kernel(node: Node, followed: bool) -> bool:
+    """Is this product of matrices a kernel of ours, whatever follows it, rather than a call of a library?"""
+    return dtypes.kind(node.dtype) in "iuf" and node.attr("template") != LIBRARY
 
 
 def candidates(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[Candidate, ...]:
-    """Every template."""
+    """Every template, and the library with a kernel for what follows."""
     served = {"wgmma": _wgmma(kernel, found, gpu), "mma": _mma(kernel, found, gpu), "fma": (_fma(found, gpu),)}
-    return tuple(
-        Candidate(name, tuple(map(_tiling, made)), "" if made else _binding(name, kernel, found, gpu))
+    templates = tuple(
+        Candidate(
+            name,
+            made[0].cost if made else math.inf,
+            tuple(map(_tiling, made)),
+            "" if made else _binding(name, kernel, found, gpu),
+        )
         for name, made in served.items()
     )
+    return (*templates, Candidate(LIBRARY, _library_seconds(kernel, templates, gpu)))
+
+
+def _library_seconds(kernel: Kernel, templates: Sequence[Candidate], gpu: Gpu) -> float:
+    """Taken to multiply as fast as the best of our templates; its result is then read again."""
+    seconds = cheapest(templates).cost
+    if len(kernel.loops) == 1:
+        return seconds
+    passed = sum(hint(product(b.shape)) * b.dtype.itemsize for b in kernel.buffers if b.name in kernel.writes())
+    return seconds + 2 * passed / gpu.bandwidth + 2 * LATENCY
 
 
 def chosen(kernel: Kernel, found: Product, gpu: Gpu) -> Candidate:
-    """The template that the user named, or the cheapest.  Raises TemplateError when the named one cannot serve."""
-    every, named = candidates(kernel, found, gpu), found.effect.template
+    """The template that the user named, or the cheapest.  Raises TemplateError when the named one cannot serve.
+
+    Not the library: it has to be there, so the user names it before the product becomes a kernel (`is_kernel`)."""
+    every, named = [c for c in candidates(kernel, found, gpu) if c.template != LIBRARY], found.effect.template
     if not named:
-        first, best = next(c for c in every if not c.reason), min(every, key=lambda c: c.cost)
+        first, best = next(c for c in every if not c.reason), cheapest(every)
         return best if best.cost < CLEARLY * first.cost else first
     candidate = next(c for c in every if c.template == named)
     if candidate.reason:
