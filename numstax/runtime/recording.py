@@ -197,10 +197,11 @@ class _Tape:
             for block in {b for b in map(self._block, _pointers(step)) if b is not None}:
                 uses[block] = uses.get(block, 0) + 1
         given = [p for p in self.places if isinstance(p, str) and p[:-3] in {a.name for a in self.plan.arguments}]
-        numbers = [a for a in self.plan.arguments if a.kind == "scalar"]
+        passed = Writer(self.plan, self.style, False).passed
+        numbers = [a for a in self.plan.arguments if a.kind == "scalar" and a.name in passed]
         scalars = [word for a in numbers for word in _scalar_words(a)]
         made = [name for name in dict.fromkeys(final.values()) if name not in given]
-        outside = [*given, *made, *scalars]
+        outside = [*(name for name in given if name[:-3] in passed), *made, *scalars]
         blocks: list[int] = []
         meaning: dict[int, Word] = {}
         copies: list[Copied] = []
@@ -209,6 +210,8 @@ class _Tape:
             is_argument = place in given
             if is_argument and name != place:
                 raise CannotReplayError("a result changes places with an argument")
+            if is_argument and place not in outside:
+                continue  # no program takes it
             often = block in final and not is_argument and uses.get(block, 0) > OFTEN
             if isinstance(name, str) and name in outside and not often:
                 meaning[block] = Outside(outside.index(place if is_argument else name))  # type: ignore[arg-type]

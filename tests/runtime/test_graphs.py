@@ -193,3 +193,13 @@ def test_what_a_counter_chooses_is_part_of_a_graph(api):
     assert graph_launches(api) == 2
     assert "one CUDA graph of 21 launches" in function.artifacts()[0].note
     assert " % 4 == 0:" in function.artifacts()[0].source
+
+
+def test_arguments_that_no_program_takes(api):
+    compiled = numstax.jit(lambda x, y, a: (chain(x), y.sum()), strict=True)
+    x, empty = there(20, 40), numstax.to_device(np.zeros((0, 4), np.float32))
+    for _ in range(3):
+        first, second = compiled(x, empty, 2.5)
+        close(first, chain(np.asarray(x)))
+        assert float(np.asarray(second)) == 0
+    assert graph_launches(api) == 2
