@@ -27,6 +27,7 @@ from numstax.schedule.online import online
 from numstax.schedule.recompute import recompute
 from numstax.schedule.record import Recorder
 from numstax.schedule.rewrite import Fresh, canonical
+from numstax.schedule.split_scans import split_scan
 from numstax.schedule.views import flatten
 
 PLACES = ("argmax", "argmin")
@@ -91,6 +92,8 @@ def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule
             units.append(unit)
         elif parts is not None:
             units += splitter.split(unit, parts)
+        elif isinstance(machine, Gpu) and (scans := splitter.split_scans(unit, limit)) is not None:
+            units += scans
         else:
             units.append(_shortened(unit, limit, splitter, private))
     units = [_renamed(unit) if isinstance(unit, Kernel) else unit for unit in units]
@@ -202,6 +205,13 @@ class _Splitter:
         last += self._combine(first, kernel.outer, shape, partials)
         units.append(make_kernel(kernel.outer, (*last, *rest), self.buffers))
         return units
+
+    def split_scans(self, kernel: Kernel, limit: Limits) -> list[Kernel] | None:
+        """Kernels that share out the rows that are scanned, where there are few of them."""
+        known = all(bounds(v.extent)[1] is not None for loop in kernel.loops for v in loop.inner)
+        if points(kernel.outer) >= limit.tasks or (known and work(kernel.outer, kernel.loops) <= limit.small):
+            return None
+        return split_scan(kernel, self.buffers, self.fresh, self.names)
 
     def _partial(self, effect: Reduce, shape: tuple[Index, ...]) -> _Partial:
         wide = dtypes.compute(effect.dtype)
