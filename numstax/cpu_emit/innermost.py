@@ -16,10 +16,9 @@ from dataclasses import replace
 from numstax import dtypes
 from numstax.cpu_emit.cells import Body, Called, Inner
 from numstax.ir.index import ZERO, Index, Ref, Symbol, Var, as_index, atoms, less, stride_of
-from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.loops import Buffer, Instr, Kernel, Loop, Reduce, Store, access
 from numstax.ir.overlap import apart
 from numstax.records import record
-from numstax.tiles.cpu import access
 
 IN_ANY_ORDER = {"add": "add_in_any_order", "subtract": "subtract_in_any_order", "multiply": "multiply_in_any_order"}
 

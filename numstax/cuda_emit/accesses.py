@@ -16,9 +16,8 @@ from numstax import dtypes
 from numstax.emit.nest import BodyText, KernelText
 from numstax.emit.values import stored
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, atoms, stride_of
-from numstax.ir.loops import Buffer, Loop, Store
+from numstax.ir.loops import Buffer, Loop, Store, access
 from numstax.records import record
-from numstax.tiles.cpu import access
 from numstax.tiles.cuda_points import is_wide
 
 Access = tuple[str, Index]

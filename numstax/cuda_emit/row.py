@@ -23,8 +23,7 @@ from numstax.cuda_emit.text import NARROW, DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.ir.index import ONE, Index, as_index, atoms, bounds, divides, product, same
-from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store
-from numstax.tiles.cpu import access
+from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store, access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
 
 

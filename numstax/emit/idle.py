@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from numstax import dtypes
 from numstax.emit.nest import BodyText
-from numstax.ir.loops import CHECKS, Effect, Instr, Kernel, Loop, Reduce, Store
-from numstax.tiles.cpu import access
+from numstax.ir.loops import CHECKS, Effect, Instr, Kernel, Loop, Reduce, Store, access
 
 TOGETHER = 32
 """Neighbours that are looked at together."""

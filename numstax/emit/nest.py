@@ -21,11 +21,10 @@ from numstax.emit.text import Text, factor
 from numstax.emit.values import bitcast, cast, literal, loaded, rounded, stored, zero
 from numstax.errors import Origin
 from numstax.ir.index import ZERO, Atom, Index, Quotient, Ref, Remainder, Var, as_index, atoms, bounds, less
-from numstax.ir.loops import CHECKS, Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store
+from numstax.ir.loops import CHECKS, Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Store, access
 from numstax.ir.ops import resolve
 from numstax.ir.overlap import apart
 from numstax.records import record
-from numstax.tiles.cpu import access
 
 SHORT, MIDDLE, LONG = 12, 96, 1024
 """Steps of loops.  The compiler writes out those of short bodies step by step: before it looks for vectors where there

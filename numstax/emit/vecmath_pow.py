@@ -175,10 +175,9 @@ def rsqrt(x: Value) -> Value:
 def rsqrt_cubed(x: Value) -> Value:
     """x**-1.5, as (1/x)**1.5, which stays in the range as long as the result does."""
     inverse = 1.0 / (x + 0.0)  # a negative zero is one, too
-    root = sqrt(inverse)
-    # what the quotient lost; not finite for 0 and infinity
-    lost = root * 1.5 * (inverse * fma(-inverse, x, 1.0))
-    return fma(inverse, root, where(absolute(lost) < inf, lost, 0.0))
+    lost = fma(-inverse, x, 1.0)
+    # what the quotient lost counts one and a half times; it is not finite for subnormal numbers, 0 and infinity
+    return sqrt(inverse) * fma(inverse, where(lost > -1.0, lost, 1.0) * 1.5, inverse)
 
 
 def _corrected(result: Value, lost: Value) -> Value:

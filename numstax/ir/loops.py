@@ -73,6 +73,11 @@ class Instr:
     origin: Origin | None = field(default=None, compare=False)
 
 
+def access(instr: Instr) -> tuple[str, Index]:
+    """The buffer and offset of a load."""
+    return instr.attr  # type: ignore[return-value]
+
+
 Body = tuple[Instr, ...]
 CHECKS = ("wrap", "require")
 """Instructions that can fail."""
@@ -171,7 +176,7 @@ class Loop:
     def loads(self) -> Iterator[tuple[str, Index]]:
         for instr in self.body:
             if instr.op == "load":
-                yield instr.attr  # type: ignore[misc]
+                yield access(instr)
 
     def reads(self) -> frozenset[str]:
         changed = (e.buffer for e in self.effects if isinstance(e, Accumulate))

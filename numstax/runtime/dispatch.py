@@ -9,7 +9,7 @@ plus one (at work), and the second how many loops are running that may post jobs
 does not go to sleep.  A worker that sleeps when a job is posted has to be woken; it may find the job withdrawn.
 A job is `JOB_WORDS` words: function, words, tasks, step, threads, scratch, bytes of scratch for each thread; then how
 many tasks have been taken of each thread's share; and then the numbers of the workers to wake.  The shares follow each
-other, as equal as the step allows.  A thread takes one step after the other of its own share, so that it walks memory
+other, equal ones of at least a step.  A thread takes one step after the other of its own share, so that it walks memory
 in order, and then what is left of the others'.
 """
 
@@ -57,11 +57,10 @@ entry:
   %stride = load i64, ptr %stride.at
   %offset = mul i64 %thread, %stride
   %scratch = getelementptr i8, ptr %scratches, i64 %offset
-  %round = mul i64 %threads, %step
-  %padded = add i64 %tasks, %round
+  %padded = add i64 %tasks, %threads
   %inside = sub i64 %padded, 1
-  %rounds = sdiv i64 %inside, %round
-  %share = mul i64 %rounds, %step
+  %even = sdiv i64 %inside, %threads
+  %share = call i64 @llvm.smax.i64(i64 %even, i64 %step)
   br label %shares
 shares:
   %k = phi i64 [0, %entry], [%k.next, %over]

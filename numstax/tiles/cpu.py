@@ -22,8 +22,9 @@ from numstax.hardware import STRIP, Hardware, host
 from numstax.ir.contraction import product_of
 from numstax.ir.handlers import work
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, bounds, hint, product, stride_of
-from numstax.ir.loops import Accumulate, Buffer, Instr, Kernel, Loop, Reduce, Scan, Schedule, Tiling, Unit, in_bodies
+from numstax.ir.loops import Accumulate, Buffer, Kernel, Loop, Reduce, Scan, Schedule, Tiling, Unit, access, in_bodies
 from numstax.ir.ops import ELEMENTWISE
+from numstax.tiles.cpu_packing import with_packed
 from numstax.tiles.cpu_products import with_panels
 
 FLAT = 4096
@@ -49,7 +50,7 @@ SHARED = 8192
 def tile(schedule: Schedule) -> Schedule:
     """Every Kernel with the Tiling for this machine."""
     machine = host()
-    schedule = in_bodies(schedule, tile)
+    schedule = with_packed(in_bodies(schedule, tile))
     units: list[Unit] = []
     fresh = {b.name: b for b in schedule.buffers}
     for unit in schedule.units:
@@ -93,23 +94,10 @@ def _rows(kernel: Kernel) -> int:
         return SCAN_ROWS if len(kernel.loops) == 1 and all(isinstance(e, Scan) for e in effects) else 1
     reductions = [e for e in effects if isinstance(e, Reduce)]
     plain = all(e.op in _TOGETHER for e in reductions) and not any(isinstance(e, Accumulate) for e in effects)
-    if reductions and plain and any(_gathered(loop, kernel.outer) >= 2 for loop in kernel.loops):
-        return 2
     short = all(_is_short(loop.inner[-1].extent) for loop in kernel.loops if loop.inner)
     if _costly(kernel) or not (reductions and plain and short and hint(kernel.outer[-1].extent) >= LEAST_ROWS):
         return 1
     return 4 if len(kernel.loops) == 1 else 2
-
-
-def _gathered(loop: Loop, outer: Sequence[Var]) -> int:
-    """How many loads are the same for all rows, and have to be sorted into vectors (positions of points)?"""
-    if not loop.inner:
-        return 0
-    lane = loop.inner[-1]
-    return sum(
-        stride_of(offset, lane) not in (ZERO, ONE, as_index(-1)) and all(stride_of(offset, v) is ZERO for v in outer)
-        for _, offset in loop.loads()
-    )
 
 
 def _is_short(extent: Index) -> bool:
@@ -221,11 +209,6 @@ def _accesses(loop: Loop) -> Iterator[Index]:
         if not isinstance(effect, Reduce):
             yield effect.offset
             yield effect.offset
-
-
-def access(instr: Instr) -> tuple[str, Index]:
-    """The buffer and offset of a load."""
-    return instr.attr  # type: ignore[return-value]
 
 
 def crossing(loop: Loop, lane: Var, across: Var, written: frozenset[str]) -> list[tuple[str, Index]]:

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from numstax.hardware import Gpu
 from numstax.ir.index import ZERO, Index, Var, as_index, bounds, contiguous_strides, product
-from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Schedule, Tiling
-from numstax.tiles.cpu import access
+from numstax.ir.loops import Buffer, Effect, Instr, Kernel, Loop, Reduce, Schedule, Tiling, access
 from numstax.tiles.cuda_rows import is_own, slots
 
 

@@ -255,13 +255,16 @@ def test_wide_pointwise_kernel_of_few_rows_is_cut_along_the_row() -> None:
     assert "min(" in emitted_text(sched)
 
 
-@pytest.mark.parametrize("n", [70, 71])
-def test_rows_that_sort_the_same_loads_into_vectors_go_in_pairs(n: int) -> None:
-    def program(points):
-        away = points[None, :, :] - points[:, None, :]
-        return (1.0 / ((away**2).sum(axis=-1) + 1.0)).sum(axis=1)
+@pytest.mark.parametrize(("n", "packed"), [(150, True), (20, False)])
+def test_what_every_row_reads_with_a_stride_is_sorted_once(n: int, packed: bool) -> None:
+    def program(points, steps):
+        for _ in range(steps):
+            away = points[None, :, :] - points[:, None, :]
+            points += 1e-3 * (away / ((away**2).sum(axis=-1) + 1.0)[:, :, None]).sum(axis=1)
+        return points
 
     points = np.sin(np.arange(3.0 * n)).reshape(n, 3)
     compiled = numstax.jit(program, strict=True)
-    np.testing.assert_allclose(compiled(points), program(points), rtol=1e-13)
-    assert "unroll=2" in compiled.inspect()
+    want = program(points.copy(), 40)
+    np.testing.assert_allclose(compiled(points, 40), want, rtol=1e-13)
+    assert ("poi_sort" in compiled.inspect()) == packed

@@ -56,6 +56,12 @@ def test_chunks_respect_the_grain():
     assert sorted(sizes)[1:] == [300] * 3
 
 
+def test_shares_are_equal_where_steps_are_not():
+    sizes = []
+    share(WORKERS, lambda lo, hi, _: sizes.append((lo, hi)), 400, 30)
+    assert {lo for lo, _ in sizes} == {100 * k + step for k in range(4) for step in (0, 30, 60, 90)}
+
+
 def threads_that_take_part(workers):
     seen, both = set(), threading.Barrier(2, timeout=10)
 
