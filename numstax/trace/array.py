@@ -22,7 +22,7 @@ from numstax.ir.index import Index
 from numstax.trace import attributes, host
 from numstax.trace.attributes import Flags, FlatIterator
 from numstax.trace.layout import Strides
-from numstax.trace.origin import user_origin
+from numstax.trace.origin import is_asked_by_program, user_origin
 from numstax.trace.sizes import Shape, total
 from numstax.trace.views import BitcastView, View
 
@@ -244,6 +244,9 @@ class TracedArray:
         raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
+        if is_asked_by_program():
+            known = self._shown("text takes the value")
+            return repr(known if self.weak is None else self.weak(known))
         kind = "scalar" if self.is_scalar else "array"
         return f"<traced {kind} {self.dtype.name}{list(map(str, self.sizes))}>".replace("'", "")
 
@@ -282,10 +285,13 @@ class TracedArray:
         )
 
     def __str__(self) -> str:
-        return str(self.value("text takes the value", "print or format the result, outside")[()])
+        return str(self._shown("text takes the value"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.value("formatting takes the value", "print or format the result, outside")[()], spec)
+        return format(self._shown("formatting takes the value"), spec)
+
+    def _shown(self, what: str) -> Any:
+        return self.value(what, "print or format the result, outside")[()]
 
     def item(self, *index: Any) -> Any:
         """One element as a Python number."""

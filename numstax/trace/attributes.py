@@ -42,13 +42,13 @@ class Flags:
         strides = array.strides_in_elements
         if strides is None:
             raise UnsupportedOperationError("the strides of this result are not known while tracing", user_origin())
-        self.c_contiguous = is_contiguous(array.sizes, strides)
-        self.f_contiguous = is_contiguous(array.sizes[::-1], strides[::-1])
-        self.writeable = not array.is_scalar and not array.storage.read_only and all(v.writeable for v in array.views)
-        self.aligned, self.writebackifcopy = True, False
-        self.contiguous, self.behaved = self.c_contiguous, self.writeable
-        self.fnc, self.forc = self.f_contiguous and not self.c_contiguous, self.f_contiguous or self.c_contiguous
-        self.carray, self.farray = self.behaved and self.c_contiguous, self.behaved and self.fnc
+        c, f = is_contiguous(array.sizes, strides), is_contiguous(array.sizes[::-1], strides[::-1])
+        writeable = not array.is_scalar and not array.storage.read_only and all(v.writeable for v in array.views)
+        vars(self).update(
+            c_contiguous=c, f_contiguous=f, contiguous=c, fnc=f and not c, forc=f or c, writeable=writeable,
+            behaved=writeable, carray=writeable and c, farray=writeable and f and not c, aligned=True,
+            writebackifcopy=False,
+        )  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(np.empty(0).flags, name):
@@ -57,6 +57,11 @@ class Flags:
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, _FLAGS.get(name, name.lower()))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise refusal("setflags")
+
+    __setitem__ = __setattr__
 
 
 _FLAGS = {"C": "c_contiguous", "F": "f_contiguous", "W": "writeable", "A": "aligned", "B": "behaved", "O": "owndata"}

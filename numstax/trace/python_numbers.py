@@ -110,14 +110,16 @@ def joined(rec: Recorder, node: Node, dtype: np.dtype) -> Node:
 
 
 def assigned(rec: Recorder, x: TracedArray, dtype: np.dtype) -> Node:
-    """A number or array that is stored in an array; NumPy takes a Python number only for a dtype that holds it."""
+    """A number or array that is stored in an array; NumPy takes a number only for a dtype of signed integers, and a
+    Python number for any dtype, that holds it."""
     kind, known = dtypes.kind(dtype), _constant(x)
     if x.weak and known is not None:
         with np.errstate(all="ignore"):
             return rec.nodes.constant(np.array(x.weak(known), dtype), dtype)
     if x.weak is complex and kind not in "bc":
         raise CastError("a real number must be given to be stored in an array of real numbers", user_origin())
-    if x.is_scalar and dtypes.kind(x.dtype) == "f" and (kind == "i" or (kind == "u" and x.weak)):
+    is_float, is_wider = dtypes.kind(x.dtype) == "f", not x.weak and not np.can_cast(x.dtype, dtype)
+    if x.is_scalar and ((kind == "i" and (is_float or is_wider)) or (kind == "u" and is_float and x.weak)):
         x = whole(rec, x)
     return converted(rec, x, dtype)
 

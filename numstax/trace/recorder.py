@@ -210,6 +210,11 @@ class Recorder:
             )
         return self.constant_array(array)
 
+    def array(self, value: object) -> TracedArray:
+        """As `lift`, where NumPy makes an array first: a Python number gets a dtype that counts as any other."""
+        x = self.lift(value)
+        return x if x.weak is None else self.fresh(x.node, is_scalar=True)
+
     def known(self, node: Node) -> np.ndarray | None:
         """The value of `node` when it does not depend on the arguments of the call."""
         nodes = topological([node])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from numstax.errors import AxisError, ShapeError
 from numstax.ir.index import Index, Symbol, as_index, atoms, hint, product
-from numstax.trace.origin import user_origin
+from numstax.trace.origin import is_asked_by_program, user_origin
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -141,7 +141,7 @@ class Size:
         return int
 
     def __repr__(self) -> str:
-        return str(self.index)
+        return str(int(self)) if is_asked_by_program() else str(self.index)
 
     __add__, __radd__ = _arithmetic(operator.add)
     __sub__, __rsub__ = _arithmetic(operator.sub)

@@ -115,7 +115,7 @@ def apply(rec: Recorder, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kw
     if method == "at":
         return _at(rec, ufunc, inputs)
     if method == "outer":
-        a, b = (rec.lift(x) for x in inputs)
+        a, b = (rec.array(x) for x in inputs)
         spread = a.reshape(a.shape + (1,) * b.ndim)
         return _call(rec, ufunc, (spread, b), kwargs)
     out = (kwargs.pop("out", None) or (None,))[0]
@@ -123,6 +123,8 @@ def apply(rec: Recorder, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kw
     if method == "reduce" and native and name in ops.REDUCTIONS:
         axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
         return deliver(rec, reductions.reduction(rec, name, inputs[0], axis, **kwargs), out)
+    if method == "accumulate" and not rec.lift(inputs[0]).ndim:
+        raise TypeError("cannot accumulate on a scalar")
     if method == "accumulate" and native and name in ops.SCANS:
         axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
         return deliver(rec, reductions.scan(rec, name, inputs[0], axis, **kwargs), out)

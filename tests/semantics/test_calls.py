@@ -30,6 +30,7 @@ m**2 m[0]**2 m**3 1j*x (1j*x)*f x*1j 1j*y 1j-x 1j/x
 np.einsum(',i->i',2.0,f) np.einsum('i,i->i',f,f,out=np.zeros(3))
 np.apply_along_axis(np.sum,0,v) np.apply_along_axis(lambda*p:[p[0].sum(),1],0,a)
 np.apply_along_axis(lambda*p:np.outer(p[0],p[0]),1,a)
+np.add.outer(f,1.0) repr(a.shape) f'{v.shape}' repr(np.zeros(2)) v.flags.c_contiguous
 np.shares_memory(v,v[1:]) np.shares_memory(v,v.copy()) np.shares_memory(v,v[:0]) np.min_scalar_type(i)
 """
 REFUSALS = """
@@ -57,6 +58,8 @@ np.putmask(a,a[0]>0,0) np.putmask(i,m,v) np.place(i,m,v[:1])
 np.resize(v,-1)
 x*[1,2] [1,2]*y m[0]*(1,2)
 np.einsum('i->i',v,out=np.zeros(3,'f4')) np.einsum('i,i->i',v,w,dtype=np.float32)
+np.add.accumulate(z)
+j.__setitem__(0,i[0]*100) j.fill(i[0]*100) np.array([i[0]*100,1],np.int8) i.__setitem__(0,u[2]+np.uint64(2**63))
 np.sum(a,axis=[0,1]) np.max(c,axis=[0])
 a.__imatmul__(v)
 """
@@ -114,6 +117,27 @@ def test_an_integer_repeats_a_list() -> None:
 
     with pytest.warns(NumstaxWarning, match="a list is as long as"):
         same(numstax.jit(program)(np.int64(2), np.ones(2)), program(np.int64(2), np.ones(2)))
+
+
+@pytest.mark.parametrize("write", ["repr(v)", "f'{v!r}'", "str([v])"])
+def test_text_is_that_of_the_values(write: str) -> None:
+    with pytest.warns(NumstaxWarning, match="text takes the value"):
+        got, _ = outcome(write, compiled=True)
+    assert got == outcome(write, compiled=False)[0]
+
+
+def test_the_shape_in_a_text_is_that_of_the_call() -> None:
+    program = numstax.jit(lambda x: (x * 2, f"{x.shape}"), dynamic=True)
+    assert [program(np.ones(n))[1] for n in (3, 5)] == ["(3,)", "(5,)"]
+
+
+def test_a_flag_is_set() -> None:
+    def program(x: np.ndarray) -> np.ndarray:
+        x.flags.writeable = False
+        return x
+
+    with pytest.warns(NumstaxWarning, match="setflags"):
+        assert not numstax.jit(program)(np.ones(3)).flags.writeable
 
 
 def test_disjoint_parts_share_no_memory() -> None:

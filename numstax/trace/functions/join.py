@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def _arrays(rec: Recorder, arrays: Any, what: str = "concatenate") -> list[TracedArray]:
     """The sequence (or the slices of an array along its first axis) as arrays, which Python numbers become, too."""
-    found = [rec.lift(a) for a in arrays]
+    found = [rec.array(a) for a in arrays]
     if not found:
         raise ShapeError(f"need at least one array to {what}", user_origin())
-    return [x if x.weak is None else rec.fresh(x.node, is_scalar=True) for x in found]
+    return found
 
 
 def joined(
