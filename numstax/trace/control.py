@@ -282,8 +282,14 @@ class Control:
         plain = self._is_plain((test, body), get)
         nodes, lengthy = self.rec.nodes, body.__code__ in self._lengthy
         first = nodes.effort
+        changes = False
+        """Does the test do more than compare?"""
         for _ in range(MOST_UNROLLED if plain else UNROLLED):
+            asking, before = None if plain else Scope(self.rec, (test,)), get()
             wanted = test()
+            if asking is not None:
+                asking.close()
+                changes |= asking.has_changed or any(a is not b for a, b in zip(before, get(), strict=True))
             if self._condition(wanted) is not None:
                 break
             if not wanted:
@@ -291,7 +297,7 @@ class Control:
                 return
             if lengthy or nodes.effort - first > UNROLLED_EFFORT:
                 self._lengthy.add(body.__code__)
-                self._from_the_start(scope, entry, test, body, get, put, names)
+                self._from_the_start(scope, entry, test, body, get, put, names, changes)
                 return
             try:
                 body()
@@ -299,20 +305,44 @@ class Control:
                 scope.close()
                 raise
         else:
-            self._from_the_start(scope, entry, test, body, get, put, names)
+            self._from_the_start(scope, entry, test, body, get, put, names, changes)
             return
         scope.close()
-        Loop(self.rec, "while", body, get, put, names, test=test).capture()
+        self._captured_while(test, body, get, put, names, (wanted,) if changes else ())
+
+    def _captured_while(
+        self, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...], wanted: tuple[Any, ...]
+    ) -> None:
+        """`wanted` : what the test gave, where it changes something: then it runs once before each iteration, and what
+        it gives is a state."""
+        if not wanted:
+            Loop(self.rec, "while", body, get, put, names, test=test).capture()
+            return
+        held = [self.truth(*wanted)]
+
+        def step() -> None:
+            body()
+            held[0] = self.truth(test())
+
+        def put_all(values: tuple) -> None:
+            held[0] = values[-1]
+            put(values[:-1])
+
+        Loop(
+            self.rec, "while", step, lambda: (*get(), held[0]), put_all, (*names, "its test"),
+            test=lambda: held[0], functions=(body, test),
+        ).capture()  # fmt: skip
 
     def _from_the_start(
-        self, scope: Scope, entry: tuple, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...]
-    ) -> None:
+        self, scope: Scope, entry: tuple, test: Thunk, body: Thunk, get: Get, put: Set, names: tuple[str, ...],
+        changes: bool,
+    ) -> None:  # fmt: skip
         """A while loop that is longer than was tried: captured, with its numbers as states."""
         scope.undo()
         put(entry)
         self.rec.nodes.forget(scope.first_node)
         try:
-            Loop(self.rec, "while", body, get, put, names, test=test).capture()
+            self._captured_while(test, body, get, put, names, (test(),) if changes else ())
         except TraceError:
             for _ in range(MOST_UNROLLED):
                 wanted = test()

@@ -76,6 +76,11 @@ class Scope:
         return next((c.holder for c in self._contents if not c.is_as_before), None)
 
     @property
+    def has_changed(self) -> bool:
+        """Has the part changed anything that was there before?"""
+        return bool(self.written) or self.changed_container() is not None
+
+    @property
     def is_undone(self) -> bool:
         """Does nothing that was done in it count any more?"""
         return self._undone or (self.outer is not None and self.outer.is_undone)

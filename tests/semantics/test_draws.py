@@ -101,6 +101,16 @@ def test_draws_in_loops_and_branches():
     agrees(walk, 300, np.zeros(7))
 
 
+def test_draws_until_a_value_is_found():
+    def program(rng, limit):
+        tries = 0
+        while rng.standard_normal() < limit:
+            tries += 1
+        return tries, rng.random()
+
+    agrees(program, 2.5)
+
+
 def test_draws_into_an_array():
     def program(rng, x):
         rng.standard_normal(out=x)
