@@ -22,6 +22,7 @@ REQUIREMENTS = {
     "zero": Requirement("a Python number is divided by zero"),
     "raises": Requirement("Python raises an exception"),
     "power": Requirement("an integer is raised to a negative integer power"),
+    "scale": Requirement("the scale of a distribution is negative or not finite"),
     "weights": Requirement("the weights of an average sum to zero"),
     "range": Requirement(
         "a Python integer is beyond 64 bits",

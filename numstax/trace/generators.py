@@ -16,6 +16,7 @@ import numpy as np
 from numstax.errors import UnsupportedOperationError
 from numstax.trace import draws, extern
 from numstax.trace.array import Storage, TracedArray
+from numstax.trace.distributions import computed
 from numstax.trace.extern_shapes import drawn_shapes
 from numstax.trace.origin import user_origin
 from numstax.trace.ufuncs import deliver
@@ -57,8 +58,8 @@ class TracedGenerator:
         if out is not None and method != "permuted":
             words["size"] = out.shape
         del words["self"]
-        sample = self._sample(method, words)
-        return deliver(self._recorder, sample, out)
+        sample = computed(self._recorder, method, words, self._sample) if self._form else None
+        return deliver(self._recorder, self._sample(method, words) if sample is None else sample, out)
 
     def _sample(self, method: str, words: dict[str, Any]) -> Any:
         rec = self._recorder

@@ -1,6 +1,7 @@
 """Draws that programs make: NumPy's numbers to the last bit, and the state that NumPy leaves."""
 
 import threading
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,6 +120,57 @@ def test_draws_into_an_array():
         return x * 2, y
 
     agrees(program, np.zeros((2, 3)))
+
+
+def test_distributions_with_parameters():
+    def program(rng, a, b, x):
+        return (
+            rng.normal(size=3), rng.normal(2.5), rng.normal(a, b), rng.normal(a, b, 4), rng.normal(loc=x, scale=b),
+            rng.normal(1, 2, ()), rng.normal(np.float32(a), x * x), rng.normal(scale=x * x, loc=np.arange(2)[:, None]),
+            rng.uniform(), rng.uniform(a, a + b, (2, 2)), rng.uniform(low=x, high=x + 1), rng.uniform(-1, 1, 5),
+            rng.uniform(high=np.array([1, 2, 3])), rng.uniform(a, size=0),
+            rng.exponential(), rng.exponential(b), rng.exponential(x * x), rng.exponential(b, 3), rng.exponential(True),
+        )  # fmt: skip
+
+    agrees(program, -0.75, 1.5, np.array([0.5, -2.0, 3.0]))
+
+
+def test_distributions_that_numpy_draws():
+    def program(rng, x):
+        return rng.normal(x, 1, (2, 3)), rng.lognormal(x), rng.uniform(x, 4, size=x.shape)
+
+    agrees(program, np.ones(3), by_programs=False)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda rng, x: rng.normal(0, x),
+        lambda rng, x: rng.normal(np.zeros(3), np.array([1, 1, 0]) + x),
+        lambda rng, x: rng.exponential(x),
+        lambda rng, x: rng.exponential(x * np.ones(2)),
+        lambda rng, x: rng.uniform(0, x),
+        lambda rng, x: rng.uniform(np.zeros(2), x),
+    ],
+)
+def test_parameters_are_checked(program):
+    def both(rng, x):
+        first = rng.random(3)
+        return first, program(rng, x)
+
+    compiled = numstax.jit(both)
+    for x in (1.5, 0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 2.5):
+        results = []
+        for run in (compiled, both):
+            rng = np.random.default_rng(3)
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    got = run(rng, x)
+                results.append((np.asarray(got[1]).tobytes(), rng.bit_generator.state))
+            except (ValueError, OverflowError) as error:
+                results.append((str(error), rng.bit_generator.state))
+        assert results[0] == results[1]
+    assert compiled.compile_count == 1
 
 
 @pytest.mark.parametrize("kind", BIT_GENERATORS[1:])
