@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from numstax import dtypes
-from numstax.cpu_emit import ahead
+from numstax.cpu_emit import ahead, rest
 from numstax.cpu_emit.reduce import BLOCK, FirstPosition, Reduction, reduction
 from numstax.cpu_emit.short import LONGEST, short_sizes, with_short_rows
 from numstax.cpu_emit.space import points, task_count
@@ -134,6 +134,7 @@ class _RowLoop:
         self.loop, self.text, self.ahead = loop, kernels[0].text, ahead
         self.copies: list[_Copy] = []
         self.axes: list[Axis] = []
+        self.split: rest.Split | None = None
         for kernel in kernels:
             copy = _Copy(kernel, [])
             copy.reductions = [reduction(kernel, loop, e) for e in loop.effects if isinstance(e, Reduce)]
@@ -166,10 +167,15 @@ class _RowLoop:
         """What is printed next iterates these.  `inside` a branch: names given there do not hold outside of it."""
         self.axes = axes
         cut = pieces([self.loop], self.loop.inner[-1]) if self.loop.inner else []
+        alone = len(cut) == 1 and axes[-1].start == "0" and self.idle is None
+        self.split = rest.split(self.text, axes[-1]) if alone and rest.is_worth_it(self.loop) else None
+        last = [self.split.whole, self.split.rest] if self.split is not None else axes[-1:]
         for copy in self.copies:
             kernel = copy.kernel.copy({}) if inside else copy.kernel
             copy.bodies = [
-                BodyText(kernel, piece.loops[0], [*axes[:-1], kernel.within(axes[-1], piece)]) for piece in cut
+                BodyText(kernel, piece.loops[0], [*axes[:-1], kernel.within(axis, piece)])
+                for piece in cut
+                for axis in last
             ] or [BodyText(kernel, self.loop, axes)]
 
     def run(self) -> None:
@@ -220,11 +226,18 @@ class _RowLoop:
             for r in copy.reductions:
                 r.begin_block()
             self._ask_ahead(copy.kernel)
+        if self.split is not None:
+            self.text.line(self.split.line)
         for k, body in enumerate(self.copies[0].bodies):
             with ExitStack() as stack:
                 if self.idle is not None:
                     stack.enter_context(self.text.block(f"if {is_wanted(body, self.idle)}"))
+                left = self.split if self.split is not None and body.axes[depth] is self.split.rest else None
+                if left is not None:
+                    stack.enter_context(self.text.block(f"if {left.some}"))
                 stack.enter_context(self.text.block(body.axes[depth].header))
+                if left is not None:
+                    stack.enter_context(self.text.block(f"if {left.wanted}"))
                 for copy in self.copies:
                     copy.bodies[k].enter(depth + 1)
                 self._print_effects(k)

@@ -91,10 +91,10 @@ _CHEAP = (
     "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift isnan isinf isfinite signbit copysign "
     "floor ceil trunc rint heaviside nextafter spacing ldexp bitwise_count"
 ).split()
-_MEDIUM = "divide floor_divide remainder fmod sqrt reciprocal gcd lcm deg2rad rad2deg degrees radians".split()
+_MEDIUM = "divide floor_divide remainder fmod sqrt reciprocal gcd lcm deg2rad rad2deg degrees radians hypot".split()
 _COSTLY = (
     "exp exp2 expm1 log log2 log10 log1p power float_power sin cos tan sinh cosh tanh arcsin arccos arctan "
-    "arcsinh arccosh arctanh arctan2 cbrt hypot logaddexp logaddexp2"
+    "arcsinh arccosh arctanh arctan2 cbrt logaddexp logaddexp2"
 ).split()
 
 ELEMENTWISE: dict[str, Elementwise] = {}

@@ -32,7 +32,7 @@ FLAT = 4096
 SCAN_ROWS = 3
 LEAST_ROWS = 32
 SHORTEST, LONG_ENOUGH = 12, 96
-_TOGETHER = ("add", "multiply", "maximum", "minimum")
+TOGETHER = ("add", "multiply", "maximum", "minimum")
 COSTLY = 20
 """Flops of a function that has many constants."""
 LANES = 16
@@ -93,7 +93,7 @@ def _rows(kernel: Kernel) -> int:
     if any(isinstance(e, Scan) for e in effects):
         return SCAN_ROWS if len(kernel.loops) == 1 and all(isinstance(e, Scan) for e in effects) else 1
     reductions = [e for e in effects if isinstance(e, Reduce)]
-    plain = all(e.op in _TOGETHER for e in reductions) and not any(isinstance(e, Accumulate) for e in effects)
+    plain = all(e.op in TOGETHER for e in reductions) and not any(isinstance(e, Accumulate) for e in effects)
     short = all(_is_short(loop.inner[-1].extent) for loop in kernel.loops if loop.inner)
     if _costly(kernel) or not (reductions and plain and short and hint(kernel.outer[-1].extent) >= LEAST_ROWS):
         return 1

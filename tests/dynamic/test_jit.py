@@ -325,3 +325,43 @@ def test_means_of_what_is_selected_fix_no_sizes():
     rng = np.random.default_rng(0)
     calls = [(rng.random(n),) for n in (5, 9, 40)]
     assert counted(lambda x: (x[x > 0.5].mean(), x.mean(where=x < 0.9), x.std(where=x < 0.9)), calls) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_costly_rows_of_every_length(dtype):
+    """The last vector of a row is a part of one: nothing behind the row is added, stored, or read."""
+    rng = np.random.default_rng(1)
+
+    def softmax(x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    def stretched(x, y):
+        np.tanh(x, out=x)
+        return np.exp(y * x[:, :1]).sum(-1), (np.sqrt(x * x) * np.log1p(y * y)).max(-1)
+
+    two, three = dynamic(softmax), dynamic(stretched)
+    for length in (*range(2, 70), 127, 128, 129, 255, 2047, 2050):
+        memory = np.full((5, length + 40), np.inf, dtype)
+        x = memory[:, :length]
+        x[:] = rng.standard_normal((5, length))
+        x[2, -1], x[3, -1] = np.nan, 9
+        y = rng.standard_normal(length).astype(dtype)
+        ours = memory.copy()[:, :length]
+        with np.errstate(invalid="ignore"):
+            same(two(np.ascontiguousarray(x)), softmax(x), ulps=16)
+            same(three(ours, y), stretched(x, y), ulps=16)
+        same(ours, x, ulps=8)
+        assert np.isinf(ours.base[:, length:]).all()
+    assert two.compile_count == 1
+
+
+def test_costly_rows_without_elements():
+    def f(x, y):
+        y = y[y > 0.5]
+        return np.exp(x[:, None] * y[None, :]).sum(-1)
+
+    compiled = dynamic(f)
+    x = np.arange(6, dtype=np.float32)
+    for y in (np.ones(33, np.float32), np.zeros(33, np.float32), np.array([1, 0, 1], np.float32)):
+        same(compiled(x, y), f(x, y), ulps=8)
