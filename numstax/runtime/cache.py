@@ -195,7 +195,10 @@ def _surroundings() -> tuple[str, ...]:
 @cache
 def _gpu_surroundings() -> tuple[str, ...]:
     """The compiler, and its version and ours; the processor is the program's target."""
-    return (_text_beside("compile_cuda.py"), *map(_version_of, ("numba-cuda", "nvidia-nvjitlink", "nvidia-nvvm")))
+    return (
+        *map(_text_beside, ("compile_cuda.py", "nvvm.py")),
+        *map(_version_of, ("numba-cuda", "nvidia-nvjitlink", "nvidia-nvvm")),
+    )
 
 
 def _text_beside(name: str) -> str:

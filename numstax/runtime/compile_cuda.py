@@ -24,10 +24,12 @@ What program text may name besides builtins and `math`:
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial, reduce
 from typing import Any
@@ -36,7 +38,12 @@ import numpy as np
 from cuda.bindings import nvjitlink
 from llvmlite import ir
 from numba.cuda import cgutils, compiler, types
+from numba.cuda.core.compiler_lock import global_compiler_lock
+from numba.cuda.core.compiler_machinery import PassManager
 from numba.cuda.core.errors import NumbaError
+from numba.cuda.core.typed_passes import AnnotateTypes, IRLegalization, NopythonTypeInference, PreLowerStripPhis
+from numba.cuda.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA
+from numba.cuda.descriptor import cuda_target
 from numba.cuda.extending import _intrinsic as intrinsic  # the public name takes no options
 from numba.cuda.np.numpy_support import from_dtype
 from numba.cuda.typing import signature
@@ -46,6 +53,7 @@ from numstax.errors import CompileError
 from numstax.program import Instruction, Intrinsic, Param, Program
 from numstax.runtime.cubin import Cubin
 from numstax.runtime.expand import TYPED_NAMES, Codegen, compile_error, expand, expanding
+from numstax.runtime.nvvm import SPECIAL, UNROLL, adjusted
 
 Type = Any
 """A type of Numba's."""
@@ -75,7 +83,7 @@ def _compiled(program: Program) -> Cubin:
     except SyntaxError as error:
         raise compile_error(program, str(error), error.lineno) from error
     signature_ = types.void(*map(_type, program.params))
-    with _lock:
+    with _lock, _quick_front():
         try:
             library, _ = compiler._compile_pyfunc_with_fixup(
                 namespace[program.entry], signature_, device=False, abi="numba", cc=_capability(program.target),
@@ -90,7 +98,7 @@ def _compiled(program: Program) -> Cubin:
         _pass_by_value(kernel, [k for k, p in enumerate(program.params) if p.kind == "tensor_map"])
         if program.cluster > 1:
             _set_cluster(kernel, program.cluster)
-        library._llvm_strs = [_adjusted(str(module)) for module in library.modules]
+        library._llvm_strs = [adjusted(str(module)) for module in library.modules]
         lto = library.get_ltoir(cc=_capability(program.target))
         code, log = _link(program, lto)
     return _described(code, library._entry_name, log)
@@ -107,11 +115,6 @@ def _pass_by_value(kernel: Any, positions: list[int]) -> None:
     for k in positions:
         kernel.args[k].add_attribute("byval")
         kernel.args[k].attributes.align = MAP_ALIGNMENT
-
-
-def _adjusted(module: str) -> str:
-    """The text of a module in the dialect of NVVM, whose `byval` has no type, with its marked loops unrolled."""
-    return _unrolled(re.sub(r"\bbyval\([^()]*\)", "byval", module))
 
 
 def _set_cluster(kernel: Any, blocks: int) -> None:
@@ -163,6 +166,53 @@ def _described(code: bytes, symbol: str, log: str) -> Cubin:
     stack = number(r"(\d+) bytes stack frame")
     notices = tuple(line for line in log.splitlines() if re.search(r"\bC\d{4}\b|warning", line))
     return Cubin(code, symbol, number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), stack, notices)
+
+
+# --- Numba ----------------------------------------------------------------------------------------
+
+
+class _Front(compiler.CUDACompiler):
+    """Numba's passes that programs need; the others, for closures, arrays and constants, take a fifth of the time."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = PassManager("program")
+        for step in (
+            *(compiler.CUDATranslateBytecode, FixupArgs, IRProcessing, ReconstructSSA),
+            *(NopythonTypeInference, PreLowerStripPhis, IRLegalization, AnnotateTypes),
+            *(compiler.CreateLibrary, compiler.CUDANativeLowering, compiler.CUDABackend),
+        ):
+            passes.add_pass(step, step.__name__)
+        passes.finalize()
+        return [passes]
+
+
+@contextmanager
+def _quick_front() -> Iterator[None]:
+    """Numba compiles with fewer passes, and finds out once what a function makes of operands of some types: it asks
+    four times for every expression, which was half of the time.  Its many small objects are collected afterwards."""
+    typing, ordinary = cuda_target.typing_context, compiler.CUDACompiler
+    known: dict[tuple[Type, tuple[Type, ...]], Any] = {}
+
+    def resolve(function: Type, arguments: tuple[Type, ...], named: Any) -> Any:
+        ask = partial(type(typing).resolve_function_type, typing, function, arguments, named)
+        if named or isinstance(function, str):  # a static index is no type
+            return ask()
+        key = function, arguments
+        if key not in known:
+            known[key] = ask()
+        return known[key]
+
+    collects = gc.isenabled()
+    with global_compiler_lock:
+        typing.resolve_function_type, compiler.CUDACompiler = resolve, _Front  # type: ignore[misc]
+        gc.disable()
+        try:
+            yield
+        finally:
+            del typing.resolve_function_type
+            compiler.CUDACompiler = ordinary  # type: ignore[misc]
+            if collects:
+                gc.enable()
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -229,35 +279,12 @@ def _memory_helpers() -> dict[str, object]:
     return helpers
 
 
-_UNROLL = "numstax_unroll"
-
-
 def _unroll(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
-    """A mark in the block that jumps back, for `_unrolled`."""
+    """A mark in the block that jumps back, for `adjusted`."""
     module = builder.module
-    mark = module.globals.get(_UNROLL) or ir.Function(module, ir.FunctionType(ir.VoidType(), ()), _UNROLL)
+    mark = module.globals.get(UNROLL) or ir.Function(module, ir.FunctionType(ir.VoidType(), ()), UNROLL)
     builder.call(mark, ())
     return context.get_dummy_value()
-
-
-def _unrolled(module: str) -> str:
-    """The text of a module with its marked loops told to be unrolled: llvmlite has no metadata that names itself."""
-    if _UNROLL not in module:
-        return module
-    full = max((int(n) for n in re.findall(r"^!(\d+) =", module, re.MULTILINE)), default=-1) + 1
-    lines: list[str] = []
-    loops, marked = 0, False
-    for line in module.splitlines():
-        if _UNROLL in line:
-            marked |= "call" in line
-            continue
-        if marked and line.startswith("  br "):
-            loops, marked = loops + 1, False
-            line += f", !llvm.loop !{full + loops}"
-        lines.append(line)
-    lines.append(f'!{full} = !{{ !"llvm.loop.unroll.full" }}')
-    lines += (f"!{full + k} = distinct !{{ !{full + k}, !{full} }}" for k in range(1, loops + 1))
-    return "\n".join(lines)
 
 
 def _offset(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
@@ -318,42 +345,51 @@ def _vector(name: str) -> object:
     count, element = int(count_text), _storage(dtypes.by_name(dtype_name))
     pointer, values = types.CPointer(element), types.UniTuple(element, count)
 
-    def words(element: ir.Type, size: int) -> tuple[ir.Type, int]:
-        """What the machine moves, and the elements in one of these: of small ones it would move but four at once."""
+    def words(small: ir.Type, size: int) -> tuple[ir.Type, int]:
+        """What the machine moves, and how many elements these are: of small ones it would move but four at once."""
+        if isinstance(small, ir.LiteralStructType):  # a complex number
+            return small.elements[0], count * len(small.elements)
         if size < WORD < size * count:
-            return ir.IntType(8 * WORD), WORD // size
-        return element, 1
+            return ir.IntType(8 * WORD), size * count // WORD
+        return small, count
 
-    def address(builder: ir.IRBuilder, place: tuple[ir.Value, ...], word: ir.Type, each: int) -> ir.Value:
+    def address(builder: ir.IRBuilder, place: tuple[ir.Value, ...], word: ir.Type, number: int) -> ir.Value:
         at = builder.gep(place[0], [place[1]], inbounds=True)
-        return builder.bitcast(at, ir.VectorType(word, count // each).as_pointer())
+        return builder.bitcast(at, ir.VectorType(word, number).as_pointer())
 
     def load(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
         small = args[0].type.pointee
         size = context.get_abi_sizeof(small)
-        word, each = words(small, size)
-        vector = builder.load(address(builder, args, word, each), align=count * size)
+        word, number = words(small, size)
+        vector = builder.load(address(builder, args, word, number), align=count * size)
+        parts = [builder.extract_element(vector, ir.IntType(32)(k)) for k in range(number)]
         out = ir.Constant(ir.ArrayType(small, count), ir.Undefined)
         for k in range(count):
-            value = builder.extract_element(vector, ir.IntType(32)(k // each))
-            if each > 1:
-                value = builder.trunc(builder.lshr(value, word(8 * size * (k % each))), small)
+            value = parts[k * number // count]
+            if number > count:
+                value = builder.insert_value(ir.Constant(small, ir.Undefined), value, 0)
+                value = builder.insert_value(value, parts[2 * k + 1], 1)
+            elif number < count:
+                shift = word(8 * size * (k % (count // number)))
+                value = builder.trunc(builder.lshr(value, shift), small)
             out = builder.insert_value(out, value, k)
         return out
 
     def store(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
         small = args[0].type.pointee
         size = context.get_abi_sizeof(small)
-        word, each = words(small, size)
-        vector = ir.Constant(ir.VectorType(word, count // each), ir.Undefined)
-        for k in range(count // each):
-            parts = [builder.extract_value(args[2], k * each + j) for j in range(each)]
-            value = parts[0]
-            if each > 1:
-                moved = (builder.shl(builder.zext(p, word), word(8 * size * j)) for j, p in enumerate(parts))
-                value = reduce(builder.or_, moved)
-            vector = builder.insert_element(vector, value, ir.IntType(32)(k))
-        builder.store(vector, address(builder, args, word, each), align=count * size)
+        word, number = words(small, size)
+        parts = [builder.extract_value(args[2], k) for k in range(count)]
+        if number > count:
+            parts = [builder.extract_value(part, k) for part in parts for k in range(2)]
+        elif number < count:
+            each = count // number
+            moved = [builder.shl(builder.zext(p, word), word(8 * size * (k % each))) for k, p in enumerate(parts)]
+            parts = [reduce(builder.or_, moved[k : k + each]) for k in range(0, count, each)]
+        vector = ir.Constant(ir.VectorType(word, number), ir.Undefined)
+        for k, part in enumerate(parts):
+            vector = builder.insert_element(vector, part, ir.IntType(32)(k))
+        builder.store(vector, address(builder, args, word, number), align=count * size)
         return context.get_dummy_value()
 
     if kind == "load":
@@ -393,7 +429,7 @@ def _bind(row: Intrinsic | Instruction) -> object:
         return _expanding(row.name, result, tuple(map(_named, row.operands)), partial(_instruction, row))
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]) -> ir.Value:
-        return expand(builder, row, args, _SPECIAL)
+        return expand(builder, row, args, SPECIAL)
 
     return _expanding(row.name, _named(row.result), tuple(map(_named, row.params)), codegen)
 
@@ -445,55 +481,3 @@ def _elements(operand: str) -> list[str]:
 
 def _register(operand: str) -> str:
     return "l" if operand.startswith("p_") or operand == "tensor" else _REGISTERS[operand]
-
-
-# --- opcodes that NVVM spells in its own way ---------------------------------------------------------
-
-
-def _ptx(text: str) -> Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value]], ir.Value]:
-    def make(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
-        suffix, register = ("f32", "f") if isinstance(kind, ir.FloatType) else ("f64", "d")
-        constraints = ",".join([f"={register}"] + [register] * len(operands))
-        made = ir.FunctionType(kind, [v.type for v in operands])
-        return builder.call(ir.InlineAsm(made, text.replace("T", suffix), constraints), operands)
-
-    return make
-
-
-def _greater(choose: str) -> Callable[[ir.IRBuilder, str, ir.Type, list[ir.Value]], ir.Value]:
-    """maximum or minimum that propagates NaN; PTX has it for float32 only."""
-
-    def make(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
-        if isinstance(kind, ir.FloatType):
-            return _ptx(f"{'max' if choose == '>' else 'min'}.NaN.T $0, $1, $2;")(builder, op, kind, operands)
-        a, b = operands
-        wanted = builder.or_(builder.fcmp_ordered(choose, a, b), builder.fcmp_unordered("uno", a, a))
-        return builder.select(wanted, a, b)
-
-    return make
-
-
-def _negated(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
-    """NVVM's dialect of LLVM IR has no negation of floats."""
-    return builder.fsub(ir.Constant(kind, -0.0), operands[0])
-
-
-def _bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
-    made = ir.FunctionType(kind, [operands[0].type])
-    return builder.call(ir.InlineAsm(made, "cvt.rn.bf16.f32 $0, $1;", "=h,f"), operands)
-
-
-_SPECIAL = {
-    "bf16": _bf16,
-    "fma_unit": _ptx("fma.rn.sat.T $0, $1, $2, $3;"),
-    "fma_down": _ptx("fma.rm.T $0, $1, $2, $3;"),
-    "ex2": _ptx("ex2.approx.ftz.T $0, $1;"),
-    "rcp": _ptx("rcp.approx.ftz.T $0, $1;"),
-    "fneg": _negated,
-    "fabs": _ptx("abs.T $0, $1;"),
-    "rint": _ptx("cvt.rni.T.T $0, $1;"),
-    "fmaximum": _greater(">"),
-    "fminimum": _greater("<"),
-    "fmaximum_nsz": _greater(">"),
-    "fminimum_nsz": _greater("<"),
-}

@@ -1,10 +1,15 @@
 """Programs for GPUs compile to cubins without a GPU, where the `cuda` extra is installed."""
 
+import contextlib
+import gc
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from numstax.errors import CompileError
+from numstax.hardware import GPUS
+from numstax.pipeline import build
 from tests.simulate.handwritten import SOFTMAX as HANDWRITTEN
 from tests.simulate.handwritten import program
 
@@ -39,6 +44,26 @@ def test_an_error_shows_its_line():
     wrong = replace(SOFTMAX, text=TEXT.replace("s = float32(0)", "s = thread_x(t)"))
     with pytest.raises(CompileError, match=r"per_softmax.*sm_90a\n  line 13: s = thread_x"):
         compile_cuda.compile_program(wrong)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_numbers_are_loaded_and_stored_as_words(dtype):
+    (made,) = build(lambda x: np.exp(x) * x.conj(), (np.zeros(1 << 14, dtype),), machine=GPUS["H200"]).emitted
+    cubin = compile_cuda.compile_program(made.program)
+    assert cubin.code.startswith(b"\x7fELF")
+    assert cubin.stack == 0
+
+
+def test_numba_compiles_as_before_afterwards():
+    typing = compile_cuda.cuda_target.typing_context
+    ordinary = compile_cuda.compiler.CUDACompiler
+    wrong = replace(SOFTMAX, text=TEXT.replace("s = float32(0)", "s = thread_x(t)"))
+    for made in (SOFTMAX, wrong):
+        with contextlib.suppress(CompileError):
+            compile_cuda.compile_program(made)
+        assert compile_cuda.compiler.CUDACompiler is ordinary
+        assert "resolve_function_type" not in vars(typing)
+        assert gc.isenabled()
 
 
 def test_a_target_that_is_none():
