@@ -46,7 +46,11 @@ def scalar_type(rec: Recorder, original: type) -> type:
             return original(known)
         if weak is int:
             return python_numbers.whole(rec, x)
-        return rec.fresh(rec.nodes.cast(x.node, dtype), not x.sizes, weak=weak)
+        if x.sizes and x.dtype == dtype:
+            return x  # as NumPy's does
+        is_checked = x.weak and not weak
+        node = python_numbers.assigned(rec, x, dtype) if is_checked else rec.nodes.cast(x.node, dtype)
+        return rec.fresh(node, not x.sizes, weak=weak)
 
     members = {"original": original, "convert": staticmethod(convert), "dtype": dtype, "__slots__": ()}
     bases = () if original is bool else (original,)

@@ -31,6 +31,7 @@ np.einsum(',i->i',2.0,f) np.einsum('i,i->i',f,f,out=np.zeros(3))
 np.apply_along_axis(np.sum,0,v) np.apply_along_axis(lambda*p:[p[0].sum(),1],0,a)
 np.apply_along_axis(lambda*p:np.outer(p[0],p[0]),1,a)
 np.add.outer(f,1.0) repr(a.shape) f'{v.shape}' repr(np.zeros(2)) v.flags.c_contiguous
+np.int8(i[0]*200) np.int8(int(i[0])*20) np.uint8(int(i[0])+3)
 np.shares_memory(v,v[1:]) np.shares_memory(v,v.copy()) np.shares_memory(v,v[:0]) np.min_scalar_type(i)
 """
 REFUSALS = """
@@ -60,6 +61,7 @@ x*[1,2] [1,2]*y m[0]*(1,2)
 np.einsum('i->i',v,out=np.zeros(3,'f4')) np.einsum('i,i->i',v,w,dtype=np.float32)
 np.add.accumulate(z)
 j.__setitem__(0,i[0]*100) j.fill(i[0]*100) np.array([i[0]*100,1],np.int8) i.__setitem__(0,u[2]+np.uint64(2**63))
+np.int8(int(i[0])*200) np.uint8(int(i[1])-1) np.int8(float(x)*200) np.int64(float(x)*1e30)
 np.sum(a,axis=[0,1]) np.max(c,axis=[0])
 a.__imatmul__(v)
 """
@@ -129,6 +131,19 @@ def test_text_is_that_of_the_values(write: str) -> None:
 def test_the_shape_in_a_text_is_that_of_the_call() -> None:
     program = numstax.jit(lambda x: (x * 2, f"{x.shape}"), dynamic=True)
     assert [program(np.ones(n))[1] for n in (3, 5)] == ["(3,)", "(5,)"]
+
+
+def test_a_scalar_type_gives_the_array_itself() -> None:
+    def program(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x, y = np.float32(x), np.float32(y)
+        x -= 1
+        y -= 1
+        return x, y
+
+    x, y = np.ones(3, np.float32), np.ones(3)
+    got = numstax.jit(program, strict=True)(x, y)
+    assert [np.shares_memory(*pair) for pair in zip(got, (x, y), strict=True)] == [True, False]
+    same((x, y), (np.zeros(3, np.float32), np.ones(3)))
 
 
 def test_a_flag_is_set() -> None:
