@@ -35,7 +35,8 @@ class Intrinsic:
 class Instruction:
     """A machine instruction as data, for GPU targets.
 
-    text : a PTX template (operands ``$0``, ``$1``, .. results first), or the name of an LLVM intrinsic (``llvm...``).
+    text : a PTX template (operands ``$0``, ``$1``, .. results first), or the name of a function: an LLVM intrinsic
+    (``llvm...``), or one that the driver provides.
     results, operands : names of dtypes (``f32``, ``u32``, .. as in `dtypes.name`; ``b1`` a truth value; ``p_f32`` a
     pointer to float32; ``f32x128`` a tuple of so many registers; ``tensor`` a parameter of kind 'tensor_map'); several
     results make a tuple.
@@ -252,7 +253,8 @@ class ControlStep:
 
     The steps of all bodies use the arrays of the plan, and names of their own.  `head` is an expression: the number of
     trips, the predicate, or what the first body of a 'while' leaves, for whether to go on.  `var` is the counter of a
-    'for'.  `rotate`: pairs (a, b) of arrays: after each iteration a is what b was, all at once.
+    'for'.  `rotate`: pairs (a, b) of arrays: after each iteration a is what b was, all at once; `spare` : those of them
+    that hold nothing afterwards.
     """
 
     kind: str
@@ -260,6 +262,7 @@ class ControlStep:
     head: str
     var: str = ""
     rotate: tuple[tuple[str, str], ...] = ()
+    spare: tuple[str, ...] = ()
 
 
 Step = Allocate | Call | ExternCall | Release | Check | ControlStep

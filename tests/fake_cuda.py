@@ -58,6 +58,8 @@ class FakeDriver:
         self.memory: dict[int, np.ndarray] = {}
         self.calls: list[str] = []
         self.launched: list[tuple[str, int]] = []
+        self.goes_on: list[int] = []
+        """By handle: whether a loop in a graph is repeated once more."""
         self.changed = 0
         """Nodes of executable graphs that were given other parameters."""
 
@@ -191,6 +193,34 @@ class FakeDriver:
         graph.append(self.work(params))
         return OK, len(graph) - 1
 
+    CUgraphNodeType = SimpleNamespace(CU_GRAPH_NODE_TYPE_CONDITIONAL=13)
+    CUgraphConditionalNodeType = SimpleNamespace(CU_GRAPH_COND_TYPE_WHILE=1)
+    CU_GRAPH_COND_ASSIGN_DEFAULT = 1
+
+    @staticmethod
+    def CUgraphNodeParams():
+        return SimpleNamespace(conditional=SimpleNamespace())
+
+    def cuGraphConditionalHandleCreate(self, graph, context, value, flags):
+        assert flags == self.CU_GRAPH_COND_ASSIGN_DEFAULT
+        self.goes_on.append(value)
+        return OK, len(self.goes_on) - 1
+
+    def cuGraphAddNode(self, graph, dependencies, data, count, params):
+        assert params.type == self.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        assert list(dependencies) == [len(graph) - 1]
+        assert count == params.conditional.size == params.conditional.type == 1
+        body, handle = [], params.conditional.handle
+        params.conditional.phGraph_out = [body]
+
+        def repeat():
+            while self.goes_on[handle]:
+                for work in body:
+                    work()
+
+        graph.append(repeat)
+        return OK, len(graph) - 1
+
     def cuGraphAddMemcpyNode(self, graph, dependencies, count, params, context):
         return self.cuGraphAddKernelNode(graph, dependencies, count, params)
 
@@ -248,6 +278,9 @@ class FakeDriver:
             special["counters"] = special["counters"][: eval(program.counters)]
         plain = [v for p, v in zip(program.params, values, strict=True) if p.kind not in special]
         simulate.run(program, plain, **special)
+        if program.name == "decide":
+            test, handle = values
+            self.goes_on[handle] = bool(test[0])
 
 
 def _table(address, program):

@@ -440,13 +440,13 @@ _REGISTERS = {"f32": "f", "f64": "d", "i32": "r", "u32": "r", "i64": "l", "u64":
 def _instruction(
     row: Instruction, context: Any, builder: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
 ) -> ir.Value:
-    """A call of inline PTX or of an LLVM intrinsic."""
+    """A call of inline PTX, or of a function that LLVM or the driver has."""
     flat = [value for a in args for value in _flat(builder, a)]
     names = [name for r in row.results for name in _elements(r)]
     kinds = [context.get_value_type(_named(name)) for name in names]
     result = ir.VoidType() if not kinds else kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
     made = ir.FunctionType(result, [a.type for a in flat])
-    if row.text.startswith("llvm."):
+    if re.fullmatch(r"[\w.]+", row.text):
         module = builder.module
         function: Any = module.globals.get(row.text) or ir.Function(module, made, row.text)
     else:

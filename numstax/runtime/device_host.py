@@ -57,6 +57,8 @@ class DeviceHost:
         self.device = device
         self.cache: DiskCache[Cubin] = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key(), Cubin)
         self.counts = Counts()
+        self.repeats: bool | None = None
+        """Does the driver repeat parts of graphs?  None: it was not asked."""
         self._loaded: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()
         # all of the memory: what is kept is given back when it is short
         self.pools = Pools(lambda: Pool(device.memory_info()[1], self._root, 0, True))

@@ -2,9 +2,9 @@
 
 A launch costs the host about 4 us and a whole graph less than that.  Results are new memory in every call, as without
 graphs, so addresses differ between calls: for each combination of addresses and scalars there is an executable graph,
-up to `VARIANTS` of them; another combination changes those launches of the oldest one that are concerned.  Temporaries
-are the graph's own, one set for each stream.  The first call of a plan runs it directly.  When the driver refuses
-anything, this and all later calls do so too.
+up to `VARIANTS` of them; another combination changes those launches of the oldest one that are concerned, or takes its
+place where there are loops that the GPU repeats.  Temporaries are the graph's own, one set for each stream.  The first
+call of a plan runs it directly.  When the driver refuses anything, this and all later calls do so too.
 """
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from numstax.errors import DeviceError
+from numstax.errors import CompileError, DeviceError
 from numstax.program import Allocate, Plan, all_steps
 from numstax.records import record
-from numstax.runtime.device import ArgumentBuffer, Device
+from numstax.runtime.device import Device, Loaded
 from numstax.runtime.device_host import DeviceHost, Serving
 from numstax.runtime.driver import checked
 from numstax.runtime.exchange import Exchange
+from numstax.runtime.graph_nodes import add_steps, counts, decide
 from numstax.runtime.launch import Launcher, launcher
 from numstax.runtime.memory import address_of
-from numstax.runtime.recording import CannotReplayError, Copied, Inside, Launched, Outside, Recording, Word, recorded
+from numstax.runtime.recording import (
+    CannotReplayError,
+    Inside,
+    Launched,
+    Outside,
+    Recording,
+    Repeated,
+    Word,
+    recorded,
+)
 from numstax.runtime.wrapper import Style, Writer
 from numstax.runtime.wrapper_device import DeviceStyle
 
@@ -45,14 +55,39 @@ def launch(plan: Plan, host: DeviceHost, exchange: Exchange, observe: Callable[[
         if not isinstance(host.device, Device):
             raise CannotReplayError("the GPU is simulated")
         recording = recorded(plan, host.programs, host.device)
+        if recording.repeats and not repeats(host, host.device):
+            raise CannotReplayError("a loop depends on a value that the GPU computes, and the driver repeats none")
     except CannotReplayError as reason:
         return Launcher(direct.call, direct.source, f"no CUDA graph: {reason}")
     replay = Replay(host, host.device, recording)
     graphed = launcher(plan, _Replaying(serving, replay, direct.call))
-    note = f"one CUDA graph of {len(recording.steps)} launches"
     return Launcher(
-        graphed.call, f"{graphed.source}\n# the first call, or where there is no graph:\n{direct.source}", note
+        graphed.call,
+        f"{graphed.source}\n# the first call, or where there is no graph:\n{direct.source}",
+        str(recording),
     )
+
+
+def repeats(host: DeviceHost, device: Device) -> bool:
+    """Does the driver repeat parts of graphs?  It has to count to three first."""
+    if host.repeats is None:
+        try:
+            host.repeats = _counted(host, device) == 3
+        except (CompileError, DeviceError):
+            host.repeats = False
+    return host.repeats
+
+
+def _counted(host: DeviceHost, device: Device) -> int:
+    """How far a loop in a graph counts that is to count to three."""
+    (counting,) = host.loaded([counts(device.gpu.target)])
+    steps = (Repeated(Inside(1), (Launched(counting, (1, 1, 1), 0, (Inside(0), Inside(1))),)),)
+    made = _Stream.on(host, device, Recording(steps, (), (), (), (8, 1), 0), device.stream())
+    count, test = made.memory[0].view(np.int64), made.memory[1]
+    device.write(count, np.zeros(1, np.int64), made.stream)
+    device.write(test, np.ones(1, np.uint8), made.stream)
+    made.run(())
+    return int(host.fetched(count, made.stream)[0])
 
 
 @record
@@ -121,12 +156,14 @@ class Replay:
 
 @dataclass
 class _Stream:
-    """The graphs of one stream.  `memory` : the graph's own blocks, and the counters as the last."""
+    """The graphs of one stream.  `memory` : the graph's own blocks, and the counters as the last; `deciding` : the
+    program `decide`, where there are loops."""
 
     device: Device
     stream: int
     recording: Recording
     memory: list[np.ndarray]
+    deciding: Loaded | None = None
     variants: dict[Values, _Variant] = field(default_factory=dict)
 
     @classmethod
@@ -135,7 +172,8 @@ class _Stream:
         memory = [empty((n,), np.dtype(np.uint8)) for n in recording.blocks]
         counters = np.dtype(np.uint32)
         memory.append(host.cleared(empty((max(recording.counters, 1),), counters), stream))
-        return cls(device, stream, recording, memory)
+        deciding = host.loaded([decide(device.gpu.target)])[0] if recording.repeats else None
+        return cls(device, stream, recording, memory, deciding)
 
     def run(self, values: Values) -> None:
         floats = self.recording.floats
@@ -149,28 +187,23 @@ class _Stream:
             checked(api, (api.CUresult(code),))
 
     def _variant(self, values: Values) -> _Variant:
-        if len(self.variants) < VARIANTS:
-            made = _Variant(self.device, self.recording, [address_of(m) for m in self.memory], values)
-        else:
-            made = self.variants.pop(next(iter(self.variants)))
-            made.change(values)
-        return made
+        oldest = self.variants.pop(next(iter(self.variants))) if len(self.variants) == VARIANTS else None
+        if oldest is not None and not self.recording.repeats:
+            oldest.change(values)
+            return oldest
+        return _Variant(self.device, self.recording, self.deciding, [address_of(m) for m in self.memory], values)
 
 
 class _Variant:
     """An executable graph for one combination of outside words."""
 
-    def __init__(self, device: Device, recording: Recording, blocks: Sequence[int], values: Values) -> None:
+    def __init__(
+        self, device: Device, recording: Recording, deciding: Loaded | None, blocks: Sequence[int], values: Values
+    ) -> None:
         self.api, self.blocks, self.values = device.api, blocks, values
         api = self.api
         self.graph = checked(api, api.cuGraphCreate(0))
-        self.nodes: list[_Launch | _Copy] = []
-        last: list[Any] = []
-        for step in recording.steps:
-            node = (_Launch if isinstance(step, Launched) else _Copy)(api, step)  # type: ignore[arg-type]
-            node.fill(self._word)
-            last = [node.add(self.graph, last)]
-            self.nodes.append(node)
+        self.nodes = add_steps(api, self.graph, recording.steps, self._word, deciding)
         self.executable = checked(api, api.cuGraphInstantiate(self.graph, 0))
         self.handle = device.queue.handle(self.executable)
 
@@ -194,51 +227,3 @@ class _Variant:
             self.api.cuGraphExecDestroy(self.executable)
         if hasattr(self, "graph"):
             self.api.cuGraphDestroy(self.graph)
-
-
-class _Launch:
-    """A launch in a graph.  `uses` : the outside words it takes."""
-
-    def __init__(self, api: Any, step: Launched) -> None:
-        self.api, self.words = api, step.words
-        self.uses = {w.k for w in step.words if isinstance(w, Outside)}
-        self.buffer = ArgumentBuffer(api, step.loaded.program.params)
-        self.params = params = api.CUDA_KERNEL_NODE_PARAMS()
-        params.func = step.loaded.function
-        params.gridDimX, params.gridDimY, params.gridDimZ = step.grid
-        params.blockDimX, params.blockDimY, params.blockDimZ = step.loaded.program.block, 1, 1
-        params.sharedMemBytes = step.shared
-        params.kernelParams = self.buffer.address
-
-    def fill(self, value: Callable[[Word], Any]) -> None:
-        self.buffer.pack(*map(value, self.words))
-
-    def add(self, graph: Any, after: list[Any]) -> Any:
-        self.node = checked(self.api, self.api.cuGraphAddKernelNode(graph, after, len(after), self.params))
-        return self.node
-
-    def update(self, executable: Any) -> None:
-        checked(self.api, self.api.cuGraphExecKernelNodeSetParams(executable, self.node, self.params))
-
-
-class _Copy:
-    """A copy in a graph."""
-
-    def __init__(self, api: Any, step: Copied) -> None:
-        self.api, self.step = api, step
-        self.uses = {w.k for w in (step.target, step.source) if isinstance(w, Outside)}
-        self.params = params = api.CUDA_MEMCPY3D()
-        params.srcMemoryType = params.dstMemoryType = api.CUmemorytype.CU_MEMORYTYPE_DEVICE
-        params.WidthInBytes, params.Height, params.Depth = step.nbytes, 1, 1
-
-    def fill(self, value: Callable[[Word], Any]) -> None:
-        self.params.srcDevice, self.params.dstDevice = value(self.step.source), value(self.step.target)
-
-    def add(self, graph: Any, after: list[Any]) -> Any:
-        context = checked(self.api, self.api.cuCtxGetCurrent())
-        self.node = checked(self.api, self.api.cuGraphAddMemcpyNode(graph, after, len(after), self.params, context))
-        return self.node
-
-    def update(self, executable: Any) -> None:
-        context = checked(self.api, self.api.cuCtxGetCurrent())
-        checked(self.api, self.api.cuGraphExecMemcpyNodeSetParams(executable, self.node, self.params, context))

@@ -7,12 +7,15 @@ A Plan enters; a `Recording` leaves, or CannotReplayError says which of the cond
   3. All work is on one GPU: no library call, and no value is read by the host on the way.
 
 The wrapper of the plan is run once, with addresses that stand for memory and launches that are noted instead of made.
-Loops are run through: every iteration leaves its launches.
+Counted loops are run through: every iteration leaves its launches.  A loop that goes on as long as the GPU finds
+something leaves those of one iteration, which the GPU repeats.  There arrays do not change places, but what is new is
+copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,17 +83,44 @@ class Copied:
 
 
 @record
+class Repeated:
+    """`steps`, as long as the bool at `test` holds: before the first time, and after each."""
+
+    test: Word
+    steps: tuple[Step, ...]
+
+
+Step = Launched | Copied | Repeated
+
+
+def every(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, and those that are repeated."""
+    for step in steps:
+        yield step
+        if isinstance(step, Repeated):
+            yield from every(step.steps)
+
+
+@record
 class Recording:
     """outside : the words that each call gives, spelled as in its wrapper; floats : which of them are floats.
     made : the arrays among them that a call allocates for its results.  blocks : bytes of each block of the graph's own
     memory; counters : how many it needs."""
 
-    steps: tuple[Launched | Copied, ...]
+    steps: tuple[Step, ...]
     outside: tuple[str, ...]
     floats: tuple[int, ...]
     made: tuple[str, ...]
     blocks: tuple[int, ...]
     counters: int
+
+    @property
+    def repeats(self) -> bool:
+        return any(isinstance(step, Repeated) for step in self.steps)
+
+    def __str__(self) -> str:
+        launches = sum(isinstance(step, Launched) for step in every(self.steps))
+        return f"one CUDA graph of {launches} launches" + (", with loops that the GPU repeats" if self.repeats else "")
 
 
 def recorded(plan: Plan, load: Load, device: AnyDevice) -> Recording:
@@ -100,7 +130,7 @@ def recorded(plan: Plan, load: Load, device: AnyDevice) -> Recording:
         raise CannotReplayError(reason)
     tape = _Tape(plan, load(plan.programs))
     returned = launcher(plan, tape).call(*tape.arguments())
-    if sum(isinstance(s, Launched) for s in tape.steps) < 2:
+    if tape.count < 2:
         raise CannotReplayError("it launches one program")
     return tape.recording([address_of(a) for a in returned])  # type: ignore[arg-type]
 
@@ -112,8 +142,13 @@ def _refusal(plan: Plan) -> str:
     for step in steps:
         if isinstance(step, ExternCall):
             return f"{step.function} is a library call"
-        if isinstance(step, ControlStep) and step.kind not in ("for", "choice"):
-            return "a loop or branch depends on a value that the GPU computes"
+        if isinstance(step, ControlStep) and step.kind == "cond":
+            return "a branch depends on a value that the GPU computes"
+        if isinstance(step, ControlStep) and step.kind == "while":
+            if any(a not in step.spare and b not in step.spare for a, b in step.rotate):
+                return "states of a loop that depends on a value of the GPU change places"
+            if not step.head.isidentifier() or any(a.name == step.head for a in plan.arguments):
+                return "a loop depends on a value of the host"
     if any(p.kind == "status" for program in plan.programs for p in program.params):
         return "the host reads whether an index was out of bounds"
     return ""
@@ -130,9 +165,10 @@ class _Tape:
 
     plan: Plan
     loaded: Mapping[str, Loaded]
-    steps: list[Launched | Copied] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     places: list[str | int] = field(default_factory=list)
     counters: int = 0
+    count: int = 0
 
     def __post_init__(self) -> None:
         self.pool = Pool(1 << 62, self._root, 0, True)
@@ -161,6 +197,7 @@ class _Tape:
             "seen": lambda array: array,
             "copyto": self._copy,
             "counting": self._counting,
+            "repeated": self._repeated,
             "aligned": None,  # these addresses are
             **{name: self._launch(loaded) for name, loaded in self.loaded.items()},
         }
@@ -182,9 +219,18 @@ class _Tape:
         return note
 
     def _note(self, step: Launched | Copied) -> None:
-        if len(self.steps) == LONGEST:
+        if self.count == LONGEST:
             raise CannotReplayError(f"it launches more than {LONGEST} programs")
+        self.count += 1
         self.steps.append(step)
+
+    @contextmanager
+    def _repeated(self, test: np.ndarray) -> Iterator[None]:
+        """What is noted inside is repeated as long as `test` holds."""
+        before, self.steps = self.steps, []
+        yield
+        before.append(Repeated(address_of(test), tuple(self.steps)))
+        self.steps = before
 
     # --- what the notes mean --------------------------------------------------------------------------
 
@@ -193,7 +239,7 @@ class _Tape:
         sources = [r.source for r in self.plan.results]
         final = {(address >> _SHIFT) - 1: f"{s}_at" for address, s in zip(results, sources, strict=True)}
         uses: dict[int, int] = {}
-        for step in self.steps:
+        for step in every(self.steps):
             for block in {b for b in map(self._block, _pointers(step)) if b is not None}:
                 uses[block] = uses.get(block, 0) + 1
         given = [p for p in self.places if isinstance(p, str) and p[:-3] in {a.name for a in self.plan.arguments}]
@@ -235,7 +281,7 @@ class _Tape:
     def _block(self, word: Any) -> int | None:
         return (word >> _SHIFT) - 1 if isinstance(word, int) and word >> _SHIFT else None
 
-    def _resolved(self, step: Launched | Copied, meaning: Mapping[int, Word], outside: list[str]) -> Launched | Copied:
+    def _resolved(self, step: Step, meaning: Mapping[int, Word], outside: list[str]) -> Step:
         def address(word: Any) -> Word:
             block = self._block(word)
             assert block is not None
@@ -245,6 +291,9 @@ class _Tape:
 
         if isinstance(step, Copied):
             return Copied(address(step.target), address(step.source), step.nbytes)
+        if isinstance(step, Repeated):
+            inside = tuple(self._resolved(inner, meaning, outside) for inner in step.steps)
+            return Repeated(address(step.test), inside)
         words: list[Word] = []
         for param, word in zip(_per_word(step.loaded.program.params), step.words, strict=True):
             if param.kind == "counters":
@@ -278,6 +327,13 @@ class _TapeStyle(DeviceStyle):
 
     def call(self, writer: Writer, step: Call, program: Program) -> Iterator[str]:
         return super().call(_Quoting(writer), step, program)  # type: ignore[arg-type]
+
+    def repeat(self, writer: Writer, step: ControlStep, test: list[str], body: list[str]) -> Iterator[str]:
+        yield from (line.removeprefix("    ") for line in test)
+        yield f"with repeated({step.head}):"
+        yield from body
+        yield from (f"    copyto({a}, {b}, stream)" for a, b in step.rotate if a not in step.spare)
+        yield from test
 
     def end(self, writer: Writer) -> Iterator[str]:
         return iter(())
@@ -315,9 +371,12 @@ def _per_word(params: tuple[Param, ...]) -> Iterator[Param]:
             yield param
 
 
-def _pointers(step: Launched | Copied) -> Iterator[Any]:
+def _pointers(step: Step) -> Iterator[Any]:
     if isinstance(step, Copied):
         yield from (step.target, step.source)
+        return
+    if isinstance(step, Repeated):
+        yield step.test
         return
     for param, word in zip(_per_word(step.loaded.program.params), step.words, strict=True):
         if param.is_array:

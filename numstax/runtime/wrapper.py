@@ -91,6 +91,15 @@ class Style(ABC):
         """The truth of an array of one element, a scalar, or an expression."""
         return head
 
+    def repeat(self, writer: Writer, step: ControlStep, test: list[str], body: list[str]) -> Iterator[str]:
+        """Lines of a 'while', from those of its two bodies, which stand inside of it."""
+        yield "while True:"
+        yield from test
+        yield f"    if not {self.test(writer, step.head)}:"
+        yield "        break"
+        yield from body
+        yield from writer.rotation(step)
+
     def observe(self, name: str) -> Iterator[str]:
         """Lines that tell the observer that a step is done."""
         yield f"observe({name!r})"
@@ -195,20 +204,18 @@ class Writer:
                 yield "else:"
                 yield from bodies[1]
             return
-        if step.kind == "for":
-            yield f"for {step.var} in range({step.head}):"
-        else:
-            yield "while True:"
-            yield from bodies[0]
-            yield f"    if not {self.style.test(self, step.head)}:"
-            yield "        break"
-        yield from bodies[-1]
+        if step.kind == "while":
+            yield from self.style.repeat(self, step, bodies[0], bodies[1])
+            return
+        yield f"for {step.var} in range({step.head}):"
+        yield from [*bodies[0], *self.rotation(step)] or ["    pass"]
+
+    def rotation(self, step: ControlStep) -> Iterator[str]:
+        """Lines of a loop, for arrays that change places."""
         if step.rotate:
             at = [(f"{a}_at", f"{b}_at") for a, b in step.rotate if a in self.passed]
             targets, sources = zip(*step.rotate, *at, strict=True)
             yield f"    {', '.join(targets)} = {', '.join(sources)}"
-        elif step.kind == "for" and not bodies[0]:
-            yield "    pass"
 
     def _choice(self, step: ControlStep, word: str = "if") -> Iterator[str]:
         then, (other,) = step.bodies

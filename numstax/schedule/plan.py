@@ -157,7 +157,8 @@ class _Steps:
                 head = inner.array[test]
         yield from before
         pairs = tuple((args[k], args[j]) for k, j in control.rotate)
-        yield ControlStep(control.kind, tuple(bodies), head, control.var, pairs)
+        spare = tuple(args[k] for k, _ in control.rotate if k >= control.states)
+        yield ControlStep(control.kind, tuple(bodies), head, control.var, pairs, spare)
         yield from (Release(step.name) for step in before)
 
     def arguments(self) -> tuple[Argument, ...]:

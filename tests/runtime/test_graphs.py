@@ -5,7 +5,7 @@ import pytest
 
 import numstax
 from numstax import explain
-from numstax.runtime import recording
+from numstax.runtime import graph_nodes, recording
 from numstax.runtime.arrays import DeviceArray
 from numstax.runtime.graphs import VARIANTS
 from tests.fake_cuda import CUresult
@@ -203,3 +203,69 @@ def test_arguments_that_no_program_takes(api):
         close(first, chain(np.asarray(x)))
         assert float(np.asarray(second)) == 0
     assert graph_launches(api) == 2
+
+
+def relax(u, tolerance):
+    """Until nothing changes by more; arrays change places."""
+    change = np.float32(1e30)
+    while change > tolerance:
+        v = u.copy()
+        v[1:-1] = 0.5 * (u[:-2] + u[2:])
+        change = np.abs(v - u).max()
+        u = v
+    return u
+
+
+def halved(x):
+    """A loop in a loop, and a counted one."""
+    while x.max() > 1:
+        while x.min() > 0.5:
+            x = x - 0.25
+        for _ in range(3):
+            x = x * 0.75
+    return x
+
+
+@pytest.mark.parametrize(("function", "others"), [(relax, (0.1, 0.2, 3.0)), (halved, ())])
+def test_the_gpu_repeats_loops_by_itself(api, function, others):
+    compiled = numstax.jit(function, strict=True)
+    for k in range(VARIANTS + 3):
+        given = [np.float32(others[k % len(others)])] if others else []
+        x = numstax.to_device(np.random.default_rng(k).random(30, np.float32) * (1 + k % 3))
+        reads = api.calls.count("cuMemcpyDtoHAsync")
+        got = compiled(x, *given)
+        if k:
+            assert api.calls.count("cuMemcpyDtoHAsync") == reads
+        np.testing.assert_array_equal(np.asarray(got), function(np.asarray(x), *given))
+    assert graph_launches(api) == VARIANTS + 3
+    assert api.changed == 0
+    assert compiled.artifacts()[0].note.endswith("with loops that the GPU repeats")
+
+
+def test_a_driver_that_repeats_nothing(api, monkeypatch):
+    monkeypatch.setattr(api, "cuGraphAddNode", lambda *_: (CUresult.CUDA_ERROR_INVALID_VALUE, None))
+    compiled = numstax.jit(relax, strict=True)
+    for seed in range(3):
+        x, tolerance = there(50, seed=seed), np.float32(0.1)
+        np.testing.assert_array_equal(np.asarray(compiled(x, tolerance)), relax(np.asarray(x), tolerance))
+    assert graph_launches(api) == 0
+    assert "the driver repeats none" in compiled.artifacts()[0].note
+
+
+def test_states_that_change_places_with_each_other(api):
+    def swapped(x, y):
+        while x.max() > 1:
+            x, y = y * 0.5, x * 0.5
+        return x, y
+
+    compiled = numstax.jit(swapped, strict=True)
+    for seed in range(3):
+        x, y = there(50, seed=seed), there(50, seed=seed + 10)
+        for got, want in zip(compiled(x, y), swapped(np.asarray(x), np.asarray(y)), strict=True):
+            np.testing.assert_array_equal(np.asarray(got), want)
+
+
+def test_decisions_compile():
+    compile_cuda = pytest.importorskip("numstax.runtime.compile_cuda", reason="needs the cuda extra")
+    for made in (graph_nodes.decide("sm_90a"), graph_nodes.counts("sm_80")):
+        assert compile_cuda.compile_program(made).stack == 0
