@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from numstax import pipeline
 from numstax.guards import Guard
 from numstax.records import record
 from numstax.requirements import CannotRunError
-from numstax.trace.draws import Ticket, form
+from numstax.trace.draws import Ticket
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
-
     from numstax.runtime.launch import Launcher
 
 
@@ -47,29 +44,28 @@ def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
     random numbers."""
 
     def run(*arguments: Any) -> Any:
-        generators = [a.generator for a in arguments if type(a) is Ticket]
-        with _alone(generators):
-            states = [g.bit_generator.state for g in generators]
+        tickets = [a for a in arguments if type(a) is Ticket]
+        held = []
+        try:
+            # nobody else draws from those that programs draw from: these take no locks themselves
+            for lock in sorted({t.lock for t in tickets if t.lock is not None}, key=id):
+                lock.acquire()
+                held.append(lock)
+            bits = [t.generator.bit_generator for t in tickets]
+            states = [b.state for b in bits]
             try:
                 return call(*arguments)
             except Exception as error:
-                for generator, state in zip(generators, states, strict=True):
-                    generator.bit_generator.state = state
+                for b, state in zip(bits, states, strict=True):
+                    b.state = state
                 if isinstance(error, CannotRunError):
                     raise
                 raise CannotRunError(str(error), mistake=error) from None
+        finally:
+            for lock in held:
+                lock.release()
 
     return run
-
-
-@contextmanager
-def _alone(generators: Sequence[Generator]) -> Iterator[None]:
-    """Nobody else draws from those that programs draw from: these take no lock themselves."""
-    locks = {id(g.bit_generator.lock): g.bit_generator.lock for g in generators if form(g)}
-    with ExitStack() as stack:
-        for _, lock in sorted(locks.items()):
-            stack.enter_context(lock)
-        yield
 
 
 def describe(artifact: Artifact) -> str:

@@ -18,7 +18,7 @@ from numstax.emit.naming import Names
 from numstax.emit.text import Text
 from numstax.emit.values import literal, zero
 from numstax.emit.ziggurat import ziggurat
-from numstax.ir.draws import FROM_TICKET
+from numstax.ir.draws import FROM_TICKET, integer_range
 from numstax.ir.graph import Literal
 from numstax.ir.index import ONE, product
 from numstax.ir.loops import Buffer, BufferView, Extern
@@ -33,6 +33,8 @@ def print_draws(extern: Extern, buffers: Mapping[str, Buffer], used: Names) -> P
     text = Text(extern.writes())
     method, _, dtype = extern.draws.rpartition("_")
     draw = _Draw(text, dtypes.by_name(dtype))
+    if method == "integers":
+        draw.choose_from(dict(extern.kwargs))
     source = (_Ticket if extern.function == FROM_TICKET else _State)(draw, extern, buffers)
     count = product(sample.shape)
     out, at = text.buffer(sample), text.fresh("k")
@@ -49,7 +51,8 @@ class _Draw:
 
     def __init__(self, text: Text, dtype: np.dtype) -> None:
         self.text, self.dtype, self.name = text, dtype, dtypes.name(dtype)
-        self.halves = dtype.itemsize == 4
+        self.halves = self.name != "f64"
+        """Are words of 32 bits drawn?"""
 
     def step(self) -> str:
         """The next word of 64 bits."""
@@ -70,6 +73,26 @@ class _Draw:
             text.line(f"rest = upper_word({whole})")
         text.line("held = not held")
         return word
+
+    def choose_from(self, words: Mapping[str, object]) -> None:
+        """Integers are drawn from this range."""
+        found = integer_range(words)
+        assert found is not None
+        first, count = map(self.text.index, found)
+        self.text.line(f"first, count = {first}, uint64({count})")
+
+    def integers(self) -> str:
+        """D. Lemire: Fast Random Integer Generation in an Interval, ACM Transactions on Modeling and Computer
+        Simulation 29(1), 2019.  From a range of one no word is drawn."""
+        text, x = self.text, self.text.assign("x", "first")
+        with text.block("if count > 1"):
+            product = text.assign("p", f"{self.word()}*count")
+            with text.block(f"if lower_word({product}) < count"):
+                least = text.assign("least", "(uint64(4294967296) - count) % count")
+                with text.block(f"while lower_word({product}) < {least}"):
+                    text.line(f"{product} = {self.word()}*count")
+            text.line(f"{x} = first + int64(upper_word({product}))")
+        return x
 
     def random(self) -> str:
         return f"unit_{self.name}({self.word()})"

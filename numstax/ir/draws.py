@@ -6,14 +6,19 @@ the generator is kept (see `trace/draws.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from numstax import dtypes
 from numstax.ir.graph import Node
+from numstax.ir.index import Index, as_index, bounds
 
 FROM_TICKET, FROM_STATE = "numstax.trace.draws.draw", "numstax.trace.draws.draw_seeded"
 """The functions.  Their arguments are (ticket, turn, method, form) or (state, method, form)."""
-METHODS = ("random", "standard_normal", "standard_exponential")
+FLOATS = ("random", "standard_normal", "standard_exponential")
+INTEGERS = ("i64", "u64", "i32", "u32")
+"""Of which those in a range of at most 2**32 are made of words of 32 bits."""
 
 
 def drawn(node: Node) -> str:
@@ -23,7 +28,28 @@ def drawn(node: Node) -> str:
     if node.attr("function") not in (FROM_TICKET, FROM_STATE):
         return ""
     *_, method, form = node.attr("args")
-    words = dict(node.attr("kwargs"))
-    if not form or method not in METHODS or not words.keys() <= {"size", "dtype"}:
+    words, ((_, dtype), _) = dict(node.attr("kwargs")), node.attr("results")
+    if not form:
+        return ""
+    if method == "integers":
+        return f"{method}_{dtypes.name(dtype)}" if dtypes.name(dtype) in INTEGERS and integer_range(words) else ""
+    if method not in FLOATS or not words.keys() <= {"size", "dtype"}:
         return ""
     return f"{method}_{dtypes.name(np.dtype(words.get('dtype', dtypes.FLOAT64)))}"
+
+
+def integer_range(words: Mapping[str, object]) -> tuple[Index, Index] | None:
+    """The smallest integer that a call of ``integers`` can draw, and how many there are; None where these are not known
+    to be proper, or the range is a large one."""
+    low, high, closed = words["low"], words.get("high"), words.get("endpoint", False)
+    if high is None:
+        low, high = 0, low
+    if not isinstance(closed, bool) or not all(type(end) is int or isinstance(end, Index) for end in (low, high)):
+        return None
+    first, count = as_index(low), as_index(high) - as_index(low) + int(closed)
+    (least, most), (lowest, highest) = bounds(count), bounds(first)
+    if least is None or most is None or least < 1 or most > 1 << 32:
+        return None
+    if lowest is None or highest is None or lowest < -(1 << 63) or highest >= 1 << 63:
+        return None
+    return first, count

@@ -37,16 +37,19 @@ def _is_random(value: object, *kinds: str) -> bool:
 
 class Ticket(int):
     """A generator as a number, which compiled code can pass on: the address of two numbers of 64 bits, the generator's
-    identity and the address of its state.  The ticket keeps the generator alive."""
+    identity and, where programs draw from it, the address of its state.  The ticket keeps the generator alive.
+    `lock` : to be held while programs draw."""
 
     def __new__(cls, generator: np.random.Generator) -> Ticket:
-        desk = _Desk(id(generator), generator.bit_generator.ctypes.state_address)
+        bits = generator.bit_generator if form(generator) else None
+        desk = _Desk(id(generator), 0 if bits is None else bits.ctypes.state_address)
         self = super().__new__(cls, ctypes.addressof(desk))
-        self.generator, self.desk = generator, desk
+        self.generator, self.desk, self.lock = generator, desk, None if bits is None else bits.lock
         return self
 
     generator: np.random.Generator
     desk: ctypes.Array[ctypes.c_int64]
+    lock: Any
 
 
 _Desk = ctypes.c_int64 * 2
@@ -135,18 +138,22 @@ def _has_known_layout() -> bool:
     return int(_packed(np.random.Generator(bits))[0]) == packed[0] ^ 1
 
 
-def _checksum(method: str, dtype: str) -> int:
-    sample = getattr(np.random.Generator(np.random.PCG64(7)), method)(size=SAMPLE, dtype=dtype)
+def _checksum(method: str, dtype: str, *first: int) -> int:
+    sample = getattr(np.random.Generator(np.random.PCG64(7)), method)(*first, size=SAMPLE, dtype=dtype)
     return zlib.crc32(sample.tobytes())
 
 
 SAMPLE = 1 << 14
-_CHECKSUMS = {
+_CHECKSUMS: dict[tuple[Any, ...], int] = {
     ("random", "float64"): 0x844D4F36,
     ("random", "float32"): 0x08C40757,
     ("standard_normal", "float64"): 0x3153E1DC,
     ("standard_normal", "float32"): 0xAE7645D3,
     ("standard_exponential", "float64"): 0x1D460B60,
     ("standard_exponential", "float32"): 0x1D7A885E,
+    ("integers", "int64", 5, 3_000_000_000): 0x9D512D14,
+    ("integers", "uint64", 5, 3_000_000_000): 0x9D512D14,
+    ("integers", "uint32", 5, 3_000_000_000): 0x2607EC17,
+    ("integers", "int32", -5, 1_500_000_000): 0x63128A38,
 }
 """Of the first draws, among which are some from tails and some that are rejected at first."""

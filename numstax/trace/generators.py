@@ -16,6 +16,7 @@ import numpy as np
 from numstax.errors import UnsupportedOperationError
 from numstax.trace import draws, extern
 from numstax.trace.array import Storage, TracedArray
+from numstax.trace.classes import StandIn
 from numstax.trace.distributions import computed
 from numstax.trace.extern_shapes import drawn_shapes
 from numstax.trace.origin import user_origin
@@ -54,6 +55,8 @@ class TracedGenerator:
 
     def _draw(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         words = inspect.signature(getattr(np.random.Generator, method)).bind(self, *args, **kwargs).arguments
+        # NumPy asks whether a dtype is Python's int or bool itself
+        words = {k: v.original if type(v) is StandIn else v for k, v in words.items()}
         out = words.pop("out", None)
         if out is not None and method != "permuted":
             words["size"] = out.shape

@@ -73,7 +73,7 @@ def test_half_a_word_that_is_left():
 def test_between_draws_of_numpy():
     def program(rng, x):
         a = rng.standard_normal(3)
-        b = rng.integers(0, 10, 3), rng.permutation(x)
+        b = rng.integers(0, 10, 3, np.int16), rng.permutation(x)
         return a, *b, rng.random(3, np.float32), rng.gamma(2.0), rng.random(2)
 
     compiled = agrees(program, np.arange(4.0), by_programs=False)
@@ -84,6 +84,54 @@ def test_between_draws_of_numpy():
         run(rng, np.ones(2))
         rng.random(dtype=np.float32)
     assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_integers():
+    def program(rng):
+        several = (
+            rng.integers(10, size=1001), rng.integers(-3, 4, (3, 5)), rng.integers(7), rng.integers(5, 6, 4),
+            rng.integers(0, 1), rng.integers(0, 9, endpoint=True), rng.integers(3, 3, 5, endpoint=True),
+            rng.integers(1 << 32, size=5), rng.integers(-(1 << 63), 3_000_000_000 - (1 << 63), 999),
+            rng.integers(2, size=0),
+        )  # fmt: skip
+        wide = tuple(rng.integers(3, 3_221_225_472, 500, dtype) for dtype in (np.uint32, np.uint64, "i8", int))
+        signed = rng.integers(-(1 << 31), (1 << 31) - 1, 501, np.int32, True), rng.integers(-5, 5, dtype=np.int32)
+        return *several, *wide, *signed, rng.integers(3, dtype=int), rng.random(3), rng.integers(4, size=3)
+
+    agrees(program)
+
+
+def test_integers_that_numpy_draws():
+    def program(rng, n):
+        large = rng.integers((1 << 32) + 1, size=3), rng.integers(-(1 << 63), (1 << 63) - 1, 3)
+        small = rng.integers(9, size=3, dtype=np.int8), rng.integers(2, size=3, dtype=bool)
+        return *large, *small, rng.integers(n), rng.integers([3, 4, 5]), rng.integers(5, size=2)
+
+    agrees(program, np.int64(7), by_programs=False)
+
+
+def test_integers_below_a_counter():
+    def shuffled(rng, x):
+        x = x.copy()
+        for i in range(len(x) - 1, 0, -1):
+            j = rng.integers(0, i + 1)
+            x[i], x[j] = x[j], x[i]
+        return x
+
+    agrees(shuffled, np.arange(100.0))
+
+
+def test_no_integers_to_draw_from():
+    def program(rng, x):
+        for i in range(len(x)):
+            x[i] += rng.integers(0, len(x) - 1 - i)
+        return x
+
+    compiled = numstax.jit(program)
+    with pytest.raises(ValueError, match="high <= 0"):
+        program(np.random.default_rng(1), np.zeros(50))
+    with pytest.raises(ValueError, match="high <= 0"):
+        compiled(np.random.default_rng(1), np.zeros(50))
 
 
 def test_draws_in_loops_and_branches():
