@@ -7,6 +7,7 @@ the generator is kept (see `trace/draws.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def drawn(node: Node) -> str:
     return f"{method}_{dtypes.name(np.dtype(words.get('dtype', dtypes.FLOAT64)))}"
 
 
-def integer_range(words: Mapping[str, object]) -> tuple[Index, Index] | None:
+def integer_range(words: Mapping[str, Any]) -> tuple[Index, Index] | None:
     """The smallest integer that a call of ``integers`` can draw, and how many there are; None where these are not known
     to be proper, or the range is a large one."""
     low, high, closed = words["low"], words.get("high"), words.get("endpoint", False)
