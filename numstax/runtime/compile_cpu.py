@@ -62,7 +62,7 @@ from numba.core.typed_passes import (
     PreLowerStripPhis,
 )
 from numba.core.typing.templates import Signature
-from numba.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
 from numba.cpython import builtins, cmathimpl, mathimpl, numbers, rangeobj, slicing, tupleobj  # noqa: F401
 from numba.extending import intrinsic as numba_intrinsic
 
@@ -121,8 +121,8 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
     flags.no_compile = True  # for this process: `compile_program` emits the code
     signature = tuple(_numba_type(p) for p in program.params)
     try:
-        with _numbers_only(cpu_target.target_context) as target:
-            typing = cpu_target.typing_context
+        typing = cpu_target.typing_context
+        with _numbers_only(cpu_target.target_context) as target, _asked_once(typing):
             typing.refresh()
             target.refresh()
             library = _Library(target.codegen(), program.name)
@@ -182,12 +182,13 @@ class _Library(CPUCodeLibrary):
 
 
 class _Front(CompilerBase):
-    """Numba's passes that programs need; the others, for closures, arrays and constants, take a tenth of the time."""
+    """Numba's passes that programs need; the others, for closures, arrays and constants, take a tenth of the time, and
+    the one that gives each assignment a name of its own up to a third: names of program text keep their types."""
 
     def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("program")
         for step in (
-            *(TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA),
+            *(TranslateByteCode, FixupArgs, IRProcessing),
             *(NopythonTypeInference, PreLowerStripPhis, AnnotateTypes, NativeLowering, NoPythonBackend),
         ):
             passes.add_pass(step, step.__name__)
@@ -210,6 +211,24 @@ def _numbers_only(target: Any) -> Iterator[Any]:
         yield target
     finally:
         del target.load_additional_registries
+
+
+@contextmanager
+def _asked_once(typing: Any) -> Iterator[None]:
+    """Numba looks up the types of every call twice and more, though the operators and types are few."""
+    look_up, known = typing.resolve_function_type, {}
+
+    def resolve(function: types.Type, args: tuple[types.Type, ...], kws: Any) -> Signature | None:
+        key = (function, args, *dict(kws).items())
+        if key not in known:
+            known[key] = look_up(function, args, kws)
+        return known[key]
+
+    typing.resolve_function_type = resolve
+    try:
+        yield
+    finally:
+        del typing.resolve_function_type
 
 
 def _numba_type(param: Param) -> types.Type:

@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
+from numba.core.registry import cpu_target
 
 from numstax.dtypes import BOOL, COMPLEX64, FLOAT16, FLOAT32, FLOAT64
 from numstax.errors import CompileError
@@ -126,3 +127,19 @@ def test_the_users_own_numba_functions_are_complete():
 
     assert f(np.full(4, 2.0)) == (8.0, 4.0)
     compile_program(DOUBLE)
+
+
+def test_numba_looks_up_the_types_of_a_call_once_and_is_left_as_it_was(monkeypatch):
+    typing, asked = cpu_target.typing_context, []
+    look_up = type(typing).resolve_function_type
+
+    def counted(self, function, args, kws):
+        asked.append((function, args))
+        return look_up(self, function, args, kws)
+
+    monkeypatch.setattr(type(typing), "resolve_function_type", counted)
+    text = "def k(x):\n    x[0] = x[1] + x[2]\n    x[3] = x[4] + x[5] + x[6]\n"
+    compile_program(Program("sums", "cpu", text, "k", (X,)))
+    assert asked
+    assert len(asked) == len(set(asked))
+    assert "resolve_function_type" not in vars(typing)
