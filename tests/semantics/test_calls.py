@@ -32,6 +32,7 @@ np.apply_along_axis(np.sum,0,v) np.apply_along_axis(lambda*p:[p[0].sum(),1],0,a)
 np.apply_along_axis(lambda*p:np.outer(p[0],p[0]),1,a)
 np.add.outer(f,1.0) repr(a.shape) f'{v.shape}' repr(np.zeros(2)) v.flags.c_contiguous
 np.int8(i[0]*200) np.int8(int(i[0])*20) np.uint8(int(i[0])+3)
+(1j*x).real*f (1j*x).imag float(x).imag*f complex(c[0]).conjugate()
 np.shares_memory(v,v[1:]) np.shares_memory(v,v.copy()) np.shares_memory(v,v[:0]) np.min_scalar_type(i)
 """
 REFUSALS = """

@@ -291,6 +291,10 @@ def matrix_trace(rec: Recorder, x: Any, /, *, offset: Any = 0, dtype: Any = None
 
 def _part(rec: Recorder, val: Any, part: str) -> TracedArray:
     x = rec.lift(val)
+    if x.weak is not None:
+        kind = {bool: int, complex: float}.get(x.weak, x.weak)
+        node = _part(rec, rec.array(x), part).node
+        return rec.fresh(rec.nodes.cast(node, np.dtype(kind)), True, kind)
     if dtypes.kind(x.dtype) != "c":
         if part == "real":
             return x
