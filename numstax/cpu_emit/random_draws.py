@@ -32,7 +32,7 @@ def print_draws(extern: Extern, buffers: Mapping[str, Buffer], used: Names) -> P
     sample, after = (buffers[name] for name in extern.results)
     text = Text(extern.writes())
     method, _, dtype = extern.draws.rpartition("_")
-    draw = _Draw(text, dtypes.by_name(dtype))
+    draw = _Draw(text, dtypes.by_name(dtype), str(extern.args[-1]))
     if method == "integers":
         draw.choose_from(dict(extern.kwargs))
     source = (_Ticket if extern.function == FROM_TICKET else _State)(draw, extern, buffers)
@@ -46,19 +46,28 @@ def print_draws(extern: Extern, buffers: Mapping[str, Buffer], used: Names) -> P
 
 
 class _Draw:
-    """Prints a draw from PCG64.  Its variables: `low` and `high` half of the state, of what is added in each step, and
-    the upper half of a word, `rest`, that is the next word of 32 bits where it is `held`."""
+    """Prints a draw from a generator of this `form`.  Its variables: `low` and `high` half of the state, of what is
+    added in each step, and the upper half of a word, `rest`, that is the next word of 32 bits where it is `held`."""
 
-    def __init__(self, text: Text, dtype: np.dtype) -> None:
-        self.text, self.dtype, self.name = text, dtype, dtypes.name(dtype)
+    def __init__(self, text: Text, dtype: np.dtype, form: str) -> None:
+        self.text, self.dtype, self.name, self.form = text, dtype, dtypes.name(dtype), form
         self.halves = self.name != "f64"
         """Are words of 32 bits drawn?"""
 
     def step(self) -> str:
         """The next word of 64 bits."""
-        self.text.line("high = pcg64_high(high, low, add_high, add_low)")
-        self.text.line("low = pcg64_low(low, add_low)")
-        return self.text.assign("w", "pcg64_output(high, low)")
+        text, form = self.text, self.form
+        word = text.fresh("w")
+        lines = [
+            f"high = {form}_high(high, low, add_high, add_low)",
+            f"low = {form}_low(low, add_low)",
+            f"{word} = {form}_output(high, low)",
+        ]
+        if form == "pcg64dxsm":  # of the state before the step
+            lines.insert(0, lines.pop())
+        for line in lines:
+            text.line(line)
+        return word
 
     def word(self) -> str:
         """The next word that a float is made of."""

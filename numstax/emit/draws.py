@@ -5,7 +5,8 @@ A name that program text calls, such as ``pcg64_low``, enters; an `Intrinsic` le
 PCG64: the state is a number of 128 bits, in two halves.  A step multiplies it by a constant and adds an odd number that
 is the generator's own; a word is both halves mixed, turned by the upper six bits (XSL-RR).  M. E. O'Neill: PCG: A
 Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number Generation, Harvey Mudd College,
-2014.
+2014.  PCG64DXSM: the factor has 64 bits, and a word is what two multiplications and shifts make of the state before the
+step.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numstax.emit.ziggurat import LAYERS, Ziggurat, ziggurat
 from numstax.program import Intrinsic
 
 FACTOR_HIGH, FACTOR_LOW = 0x2360ED051FC65DA4, 0x4385DF649FCCF645
+SHORT_FACTOR = 0xDA942042E4DD58B5
 
 
 @cache
@@ -27,18 +29,27 @@ def find(name: str) -> Intrinsic | None:
     return None if row is None else record(name, *row)
 
 
-def _low(low: Value, add_low: Value) -> Value:
-    return low * FACTOR_LOW + add_low
+def _low(low: Value, add_low: Value, factor: int = FACTOR_LOW) -> Value:
+    return low * factor + add_low
 
 
 def _high(high: Value, low: Value, add_high: Value, add_low: Value) -> Value:
-    carry = where(_low(low, add_low) < add_low, low.like(1), 0)
-    return low.op("umulh", FACTOR_LOW) + low * FACTOR_HIGH + high * FACTOR_LOW + add_high + carry
+    return _short_high(high, low, add_high, add_low, FACTOR_LOW) + low * FACTOR_HIGH
+
+
+def _short_high(high: Value, low: Value, add_high: Value, add_low: Value, factor: int = SHORT_FACTOR) -> Value:
+    carry = where(_low(low, add_low, factor) < add_low, low.like(1), 0)
+    return low.op("umulh", factor) + high * factor + add_high + carry
 
 
 def _output(high: Value, low: Value) -> Value:
     mixed, turn = high ^ low, high >> 58
     return (mixed >> turn) | (mixed << ((0 - turn) & 63))
+
+
+def _short_output(high: Value, low: Value) -> Value:
+    mixed = (high ^ (high >> 32)) * SHORT_FACTOR
+    return (mixed ^ (mixed >> 48)) * (low | 1)
 
 
 def _unit(shift: int, dtype: str, word: Value) -> Value:
@@ -98,6 +109,9 @@ def _functions() -> dict[str, tuple[tuple[str, ...], Callable[..., Value]]]:
         "pcg64_low": (("u64",) * 2, _low),
         "pcg64_high": (("u64",) * 4, _high),
         "pcg64_output": (("u64",) * 2, _output),
+        "pcg64dxsm_low": (("u64",) * 2, partial(_low, factor=SHORT_FACTOR)),
+        "pcg64dxsm_high": (("u64",) * 4, _short_high),
+        "pcg64dxsm_output": (("u64",) * 2, _short_output),
         "upper_word": (("u64",), lambda word: word >> 32),
         "lower_word": (("u64",), lambda word: word & 0xFFFFFFFF),
         "joined_words": (("u64",) * 2, lambda lower, upper: lower | (upper << 32)),

@@ -390,7 +390,7 @@ def unit_name(unit: Unit) -> str:
     """What people call a unit."""
     if isinstance(unit, Control):
         return unit.kind
-    return unit.name if isinstance(unit, Kernel) else str(unit.function)
+    return unit.name if isinstance(unit, Kernel) else unit.draws or str(unit.function)
 
 
 @record

@@ -91,7 +91,8 @@ class _Fuser:
         if isinstance(a, Control) or isinstance(b, Control):
             return "control flow is not part of any kernel"
         if isinstance(a, Extern) or isinstance(b, Extern):
-            return "a library call is not part of any kernel"
+            draws = any(isinstance(unit, Extern) and unit.draws for unit in (a, b))
+            return f"{'a draw of random numbers' if draws else 'a library call'} is not part of any kernel"
         reason = too_large(a, b)
         if reason is not None:
             return reason

@@ -1,7 +1,7 @@
 """What generators of random numbers are to compiled code: the functions that extern nodes call to draw.
 
 A generator of the caller is a `Ticket`, a number; a generator seeded inside a function is its state, an array.  From
-PCG64, whose state they read and write, programs draw themselves (see `form`, and `ir/draws.py`).
+PCG64 and its successor, whose states they read and write, programs draw themselves (see `form`, and `ir/draws.py`).
 """
 
 from __future__ import annotations
@@ -109,25 +109,28 @@ def _joined(halves: np.ndarray) -> int:
 
 
 def form(generator: np.random.Generator) -> str:
-    """How programs may draw from a generator: 'pcg64', or '' where only its own methods can."""
+    """How programs may draw from a generator: 'pcg64', 'pcg64dxsm', or '' where only its own methods can."""
     bits: Any = generator.bit_generator
-    known = type(generator) is np.random.Generator and type(bits) is np.random.PCG64
-    return "pcg64" if known and isinstance(bits.lock, _REENTRANT) and is_as_known() else ""
+    kind = type(bits).__name__
+    if kind not in _KINDS or type(generator) is not np.random.Generator or type(bits) is not getattr(np.random, kind):
+        return ""
+    return kind.lower() if isinstance(bits.lock, _REENTRANT) and is_as_known(kind) else ""
 
 
+_KINDS = ("PCG64", "PCG64DXSM")
 _REENTRANT = type(threading.RLock())
 """Of a lock that a call may hold while generators' methods take it."""
 
 
 @cache
-def is_as_known() -> bool:
-    """Does this NumPy keep the state of PCG64 where programs look for it, and draw the numbers that they draw?  NumPy
-    may change both."""
-    return _has_known_layout() and all(_checksum(*draws) == known for draws, known in _CHECKSUMS.items())
+def is_as_known(kind: str) -> bool:
+    """Does this NumPy keep the state of such generators where programs look for it, and draw the numbers that they
+    draw?  NumPy may change both."""
+    return _has_known_layout(kind) and all(_checksum(*draws) == known for draws, known in _CHECKSUMS.items())
 
 
-def _has_known_layout() -> bool:
-    bits = np.random.PCG64(1)
+def _has_known_layout(kind: str) -> bool:
+    bits = getattr(np.random, kind)(1)
     np.random.Generator(bits).random(dtype=np.float32)
     block = (ctypes.c_uint64 * 2).from_address(bits.ctypes.state_address)
     words = (ctypes.c_uint64 * 4).from_address(block[0])
@@ -138,22 +141,26 @@ def _has_known_layout() -> bool:
     return int(_packed(np.random.Generator(bits))[0]) == packed[0] ^ 1
 
 
-def _checksum(method: str, dtype: str, *first: int) -> int:
-    sample = getattr(np.random.Generator(np.random.PCG64(7)), method)(*first, size=SAMPLE, dtype=dtype)
+def _checksum(kind: str, method: str, dtype: str, *first: int) -> int:
+    generator = np.random.Generator(getattr(np.random, kind)(7))
+    sample = getattr(generator, method)(*first, size=SAMPLE, dtype=dtype)
     return zlib.crc32(sample.tobytes())
 
 
 SAMPLE = 1 << 14
 _CHECKSUMS: dict[tuple[Any, ...], int] = {
-    ("random", "float64"): 0x844D4F36,
-    ("random", "float32"): 0x08C40757,
-    ("standard_normal", "float64"): 0x3153E1DC,
-    ("standard_normal", "float32"): 0xAE7645D3,
-    ("standard_exponential", "float64"): 0x1D460B60,
-    ("standard_exponential", "float32"): 0x1D7A885E,
-    ("integers", "int64", 5, 3_000_000_000): 0x9D512D14,
-    ("integers", "uint64", 5, 3_000_000_000): 0x9D512D14,
-    ("integers", "uint32", 5, 3_000_000_000): 0x2607EC17,
-    ("integers", "int32", -5, 1_500_000_000): 0x63128A38,
+    ("PCG64", "random", "float64"): 0x844D4F36,
+    ("PCG64", "random", "float32"): 0x08C40757,
+    ("PCG64", "standard_normal", "float64"): 0x3153E1DC,
+    ("PCG64", "standard_normal", "float32"): 0xAE7645D3,
+    ("PCG64", "standard_exponential", "float64"): 0x1D460B60,
+    ("PCG64", "standard_exponential", "float32"): 0x1D7A885E,
+    ("PCG64", "integers", "int64", 5, 3_000_000_000): 0x9D512D14,
+    ("PCG64", "integers", "uint64", 5, 3_000_000_000): 0x9D512D14,
+    ("PCG64", "integers", "uint32", 5, 3_000_000_000): 0x2607EC17,
+    ("PCG64", "integers", "int32", -5, 1_500_000_000): 0x63128A38,
+    ("PCG64DXSM", "random", "float64"): 0x637C347C,
+    ("PCG64DXSM", "random", "float32"): 0x97CAA691,
 }
-"""Of the first draws, among which are some from tails and some that are rejected at first."""
+"""Of the first draws, among which are some from tails and some that are rejected at first.  What is made of the words of
+a generator is the same for all."""

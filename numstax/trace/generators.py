@@ -99,4 +99,4 @@ def seeded_generator(rec: Recorder, seed: Any) -> TracedGenerator:
             "pass a numpy.random.Generator as an argument and draw from it",
         )  # fmt: skip
     state = extern.call(rec, draws.seeded, (seed,), {})
-    return TracedGenerator(rec, rec.storage(state.node), "pcg64" if draws.is_as_known() else "")
+    return TracedGenerator(rec, rec.storage(state.node), "pcg64" if draws.is_as_known("PCG64") else "")

@@ -10,15 +10,18 @@ from numstax.emit.ziggurat import LAYERS, ziggurat
 LOW = 2**64 - 1
 
 
-def test_steps_are_those_of_numpy():
-    bits = np.random.PCG64(3)
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.PCG64DXSM])
+def test_steps_are_those_of_numpy(kind):
+    bits = kind(3)
+    low_of, high_of, output = (draws.find(f"{kind.__name__.lower()}_{name}") for name in ("low", "high", "output"))
     state = bits.state["state"]
     halves = [np.array([part], np.uint64) for n in (state["state"], state["inc"]) for part in (n >> 64, n & LOW)]
     high, low, add_high, add_low = halves
     for word in bits.random_raw(100):
-        high = evaluate(draws.find("pcg64_high"), high, low, add_high, add_low)
-        low = evaluate(draws.find("pcg64_low"), low, add_low)
-        assert evaluate(draws.find("pcg64_output"), high, low) == word
+        before = evaluate(output, high, low)
+        high = evaluate(high_of, high, low, add_high, add_low)
+        low = evaluate(low_of, low, add_low)
+        assert word == (before if kind is np.random.PCG64DXSM else evaluate(output, high, low))
 
 
 @pytest.mark.parametrize(
