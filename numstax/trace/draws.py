@@ -162,5 +162,5 @@ _CHECKSUMS: dict[tuple[Any, ...], int] = {
     ("PCG64DXSM", "random", "float64"): 0x637C347C,
     ("PCG64DXSM", "random", "float32"): 0x97CAA691,
 }
-"""Of the first draws, among which are some from tails and some that are rejected at first.  What is made of the words of
-a generator is the same for all."""
+"""Of the first draws, among which are some from tails and some that are rejected at first.  What is made of a
+generator's words is the same for all."""
