@@ -12,12 +12,12 @@ import functools
 import inspect
 import re
 import sys
-import threading
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, overload
 
 from numstax import backends, floating_errors, pipeline, places
@@ -90,7 +90,6 @@ class Jitted:
         self._search: dict[object, Callable[[tuple, dict], Any]] = {}
         self._last: Callable[[tuple, dict], Any] = lambda args, kwargs: MISS
         self._warned: set[str] = set()
-        self._lock = threading.Lock()
         self._own = {*vars(self), "_own"} - {*getattr(function, "__dict__", ())}
 
     def attributes(self) -> list[str]:
@@ -141,13 +140,12 @@ class Jitted:
         if elements.contains_traced(args) or elements.contains_traced(kwargs):
             return self.__wrapped__(*args, **kwargs)
         key = self._key(args, kwargs)
-        search = self._search.get(key)
+        known, search = self._table.get(key, ()), self._search.get(key)
         found: Any = MISS if search is None else search(args, kwargs)
         if found is not MISS:
             result, self._last = found
             return result
-        self._log_recompile(key, args, kwargs)
-        return self._first_call(key, args, kwargs)
+        return self._first_call(key, known, args, kwargs)
 
     def _key(self, args: tuple, kwargs: dict) -> object:
         static, dynamic = self._static, bool(self._mode)
@@ -156,19 +154,26 @@ class Jitted:
             *[(k, key_of(v, k in static, dynamic)) for k, v in kwargs.items()],
         )
 
-    def _first_call(self, key: object, args: tuple, kwargs: dict) -> Any:
-        """Make an artifact for this call and run it."""
+    def _first_call(self, key: object, known: Sequence[Artifact], args: tuple, kwargs: dict) -> Any:
+        """Run a call that none of the `known` artifacts fits.  Of several threads one makes an artifact, for which the
+        others wait."""
         there = {family.device(array) for family, array in device_arrays((args, kwargs))}
         knobs, host = process()
         place = places.place_of(there, self._device, self._backend, knobs, host)
         guard = Guard(args, kwargs, self._static, bool(self._mode), place.on_gpu)
+        newest, artifact = next(iter(known), None), None
         try:
-            self._check_limits()
-            artifact = self._compile(guard, self._mode, place)
-            if artifact is None:
-                guard = Guard(args, kwargs, self._static, False, place.on_gpu)
-                artifact = self._compile(guard, "", place)
-            assert artifact is not None
+            with host.turns.turn((self, key)):
+                others = takewhile(lambda a: a is not newest, self._table.get(key, ()))
+                if all(other.guard.failing(args, kwargs) for other in others):
+                    self._log_recompile(key, args, kwargs)
+                    self._check_limits()
+                    artifact = self._compile(guard, self._mode, place)
+                    if artifact is None:
+                        guard = Guard(args, kwargs, self._static, False, place.on_gpu)
+                        artifact = self._compile(guard, "", place)
+                    assert artifact is not None
+                    self._keep(key, artifact)
         except MISTAKES as error:
             raise CannotRunError(str(error), mistake=error) from None
         except Exception as error:
@@ -176,7 +181,8 @@ class Jitted:
             if self._is_strict() or limited or isinstance(error, REFUSALS):
                 raise
             return self._run_plain(guard, key, args, kwargs, error)
-        self._keep(key, artifact)
+        if artifact is None:
+            return self._dispatch(args, kwargs)
         result = artifact.enter(args, kwargs)
         if result is MISS:
             raise VerifyError(f"a new artifact refuses its own call: {guard.failing(args, kwargs)}")
@@ -192,10 +198,12 @@ class Jitted:
             )
 
     def _keep(self, key: object, artifact: Artifact) -> None:
-        with self._lock:
+        with process()[1].turns.alone():
             if sum(map(len, self._table.values())) < SPECIALISATIONS:
-                self._table[key] = (artifact, *self._table.get(key, ()))
-                self._search[key] = searcher([a.enter for a in self._table[key]])
+                artifacts = (artifact, *self._table.get(key, ()))
+                # what a thread knows of, it has searched
+                self._search[key] = searcher([a.enter for a in artifacts])
+                self._table[key] = artifacts
                 self._last = artifact.enter
 
     def _run_plain(self, guard: Guard, key: object, args: tuple, kwargs: dict, error: Exception) -> Any:
@@ -306,7 +314,7 @@ class Jitted:
             if many:
                 advice = "pass values that change often as float or array arguments, or use dynamic=True"
                 text = f"{self.__name__} was compiled {MANY} times, and is now again: {reason}\n  remedy: {advice}"
-                warnings.warn(text, NumstaxWarning, stacklevel=4)
+                warnings.warn(text, NumstaxWarning, stacklevel=5)
             if asked:
                 _log(f"compiling {self.__name__} again: {reason}")
 

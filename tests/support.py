@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -152,3 +153,22 @@ def layouts(array: np.ndarray) -> Iterable[tuple[str, np.ndarray]]:
     yield "one column", array[:, :1]
     yield "no rows", array[:0]
     yield "no columns", array[:, :0]
+
+
+def in_threads(*works: Callable[[], object]) -> list[object]:
+    """Run these at once; what they give, or raise."""
+    start, results = threading.Barrier(len(works)), list[object]([None] * len(works))
+
+    def run(k: int) -> None:
+        start.wait()
+        try:
+            results[k] = works[k]()
+        except Exception as error:
+            results[k] = error
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results

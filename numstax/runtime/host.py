@@ -1,4 +1,4 @@
-"""What compiled calls of one process share: memory pool, workers, disk cache, loaded code.
+"""What compiled calls of one process share: memory pool, workers, disk cache, loaded code, turns of threads.
 
 A `Host` is made from `Knobs` and handed to whoever launches; it stays usable in a forked child.
 """
@@ -21,6 +21,7 @@ from numstax.runtime.dispatch import load_dispatch
 from numstax.runtime.load import RETURN_SLOTS, Entry, ObjectCode, address_in, load
 from numstax.runtime.memory import Pool
 from numstax.runtime.threads import Workers, scratch_address
+from numstax.runtime.turns import Turns
 from numstax.runtime.wrapper_cpu import CpuStyle
 
 HELPER_STARTS = 24
@@ -42,6 +43,7 @@ class Host:
         self.pool = Pool(knobs.pool_bytes)
         self.cache: DiskCache[ObjectCode] = DiskCache(knobs.cache_dir if knobs.cache else None, knobs.code_key())
         self.workers = Workers(knobs.threads or this_machine().cores, cache(lambda: load_dispatch(self.cache)))
+        self.turns = Turns()
         self.counts = Counts()
         self._entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
@@ -124,6 +126,7 @@ class Host:
 
     def _after_fork(self) -> None:
         self._lock = threading.Lock()
+        self.turns.after_fork()
         self.pool.after_fork()
         self.workers.after_fork()
 

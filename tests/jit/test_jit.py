@@ -7,9 +7,9 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import warnings
 import weakref
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,10 @@ from numstax.errors import (
     NumstaxWarning,
     ShapeError,
     SpecialisationLimitError,
+    TraceError,
 )
 from numstax.runtime.host import Host
+from tests.support import in_threads
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -263,23 +265,30 @@ def test_odd_and_unaligned_arguments():
 # --- threads and processes --------------------------------------------------------------------------
 
 
-def test_first_calls_from_many_threads():
-    compiled = decorate(lambda x: np.tanh(x) + x.sum(), strict=True)
-    wrong, start = [], threading.Barrier(6)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_first_calls_from_many_threads(dynamic):
+    compiled = decorate(lambda x: np.tanh(x) + x.sum(), strict=True, dynamic=dynamic)
 
     def work(k):
-        start.wait()
-        for n in (10, 20, 30):
-            x = np.full(n + k % 2, k, np.float64)
-            if not np.allclose(compiled(x), np.tanh(x) + x.sum()):
-                wrong.append(k)
+        arrays = [np.full(n + k % 2, k, np.float64) for n in (10, 20, 30)]
+        return all(np.allclose(compiled(x), np.tanh(x) + x.sum()) for x in arrays)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    assert in_threads(*(partial(work, k) for k in range(6))) == [True] * 6
+    assert compiled.compile_count == (1 if dynamic else 6)
+
+
+def test_threads_that_need_different_artifacts():
+    compiled = decorate(lambda x: x + 1 if x.shape[0] > 15 else x * 2, strict=True, dynamic=True)
+    got = in_threads(*(partial(compiled, np.ones(n)) for n in (10, 20, 11, 21, 12, 22)))
+    assert [r[0] for r in got] == [2] * 6
+    assert [len(r) for r in got] == [10, 20, 11, 21, 12, 22]
+    assert compiled.compile_count == 2
+
+
+def test_failing_first_calls_from_many_threads():
+    compiled = decorate(lambda x: x.tobytes(), strict=True)
+    got = in_threads(*[partial(compiled, np.ones(4))] * 3)
+    assert all(isinstance(error, TraceError) for error in got)
 
 
 def test_number_of_threads():
