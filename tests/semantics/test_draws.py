@@ -152,6 +152,49 @@ def test_draws_in_loops_and_branches():
     agrees(walk, 300, np.zeros(7))
 
 
+def test_loops_that_numpy_takes_part_in():
+    def program(rng, x):
+        for _ in range(60):
+            x = x + rng.standard_normal(3)
+            if rng.random() < 0.3:
+                x = np.sort(x) + rng.poisson(2.0)
+            x = x - rng.exponential(2.0, 3)
+        return x, rng.integers(5)
+
+    agrees(program, np.zeros(3), by_programs=False)
+
+
+def test_two_generators_in_a_loop():
+    def program(r, s, x):
+        for _ in range(40):
+            x = x + r.random(3) * s.standard_normal()
+            if x[0] > 3:
+                x = x - s.random(3, np.float32)
+        return x
+
+    compiled = numstax.jit(program, strict=True)
+    pairs = [[np.random.Generator(bits) for bits in (np.random.PCG64(1), np.random.PCG64DXSM(2))] for _ in range(2)]
+    results = [run(*pair, np.ones(3)) for run, pair in zip((compiled, program), pairs, strict=True)]
+    assert results[0].tobytes() == results[1].tobytes()
+    assert [g.bit_generator.state for g in pairs[0]] == [g.bit_generator.state for g in pairs[1]]
+
+
+def test_sizes_that_vary():
+    def program(rng, x):
+        y = rng.normal(size=x.shape) + x
+        for i in range(x.shape[0]):
+            y[i] += rng.random()
+        return y, rng.random((x.shape[0], 2))
+
+    compiled = numstax.jit(program, strict=True, dynamic=True)
+    for n in (5, 7, 300):
+        ours, theirs = np.random.default_rng(n), np.random.default_rng(n)
+        for a, b in zip(compiled(ours, np.ones(n)), program(theirs, np.ones(n)), strict=True):
+            assert a.tobytes() == b.tobytes()
+        assert ours.bit_generator.state == theirs.bit_generator.state
+    assert compiled.compile_count == 1
+
+
 def test_draws_until_a_value_is_found():
     def program(rng, limit):
         tries = 0
