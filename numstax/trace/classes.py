@@ -43,7 +43,7 @@ class StandIn(type):
         return hash(cls.original)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.original
+        return other is cls or cls.original == other
 
 
 class Broadcast:

@@ -16,6 +16,7 @@ from numstax import dtypes
 from numstax.errors import TraceError, UnsupportedArgumentError, VerifyError
 from numstax.trace.array import TracedArray
 from numstax.trace.choices import Choice
+from numstax.trace.classes import StandIn
 from numstax.trace.contents import reachable
 from numstax.trace.counted import Counted
 from numstax.trace.generators import TracedGenerator
@@ -113,6 +114,10 @@ class Control:
     def truth(self, value: Any) -> Any:
         condition = self._condition(value)
         return bool(value) if condition is None else condition
+
+    def original(self, value: Any) -> Any:
+        """A class in place of what stands for it."""
+        return value.original if type(value) is StandIn else value
 
     def not_(self, value: Any) -> Any:
         condition = self._condition(value)

@@ -28,7 +28,7 @@ from numstax.trace.origin import user_origin
 from numstax.trace.scopes import check_iterator
 from numstax.trace.selection import Selection
 from numstax.trace.sizes import Size
-from numstax.trace.substitutes import scalar_type
+from numstax.trace.substitutes import SCALAR_TYPES, scalar_type
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -127,6 +127,8 @@ def _type_question(rec: Recorder) -> type:
         if len(args) != 1:
             return type(*args)
         found = args[0].__class__ if type(args[0]) in (TracedArray, Size) else type(args[0])
+        if found in SCALAR_TYPES or found in (int, bool):
+            return scalar_type(rec, found)
         return numpy_class(rec, found) or rec.stand_ins.get(found, found)
 
     members = {"original": type, "convert": staticmethod(question), "always": True, "__slots__": ()}

@@ -36,7 +36,6 @@ from numstax.trace.source import CONTROL, rewrite
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
-_SCALAR_TYPES = {float, complex, *(d.type for d in dtypes.SUPPORTED if d not in dtypes.ML_FLOATS)}
 _SMALL = 1024
 """Captured arrays of at most so many elements may be taken for constants."""
 AS_THEY_ARE = (
@@ -260,7 +259,7 @@ class Rebinder:
         return ModuleView(self, module)
 
     def _type(self, cls: type) -> type:
-        if cls in _SCALAR_TYPES:
+        if cls in substitutes.SCALAR_TYPES:
             return substitutes.scalar_type(self.rec, cls)
         if is_impure(cls.__module__) and not issubclass(cls, BaseException):
             raise SideEffectError(f"{cls.__module__}.{cls.__name__} inside a traced function", user_origin())

@@ -8,6 +8,7 @@ name ``__control__``::
     while_(test, body, get, set, names)
     for_(iterable, body, more, get, set, names)        body(item); more: None, or is another iteration wanted?
     if_exp(condition, then, orelse), and_(*thunks), or_(*thunks), not_(value), compare(operators, *thunks)
+    original(value)                                    of what ``is`` compares
     caught()                                           an ``except`` clause begins
     begins(), raised(), ends()                         at the body of a ``with``: before, on an exception, after it
     truth(value)                                       of what is joined in a condition, whose value does not matter
@@ -37,7 +38,7 @@ _LEFT_ALONE = (ast.Global, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, as
 """A function with one of these runs as it is."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
-_NOT = dis.opmap.get("UNARY_NOT")
+_OPERATORS = (dis.opmap.get("UNARY_NOT"), dis.opmap.get("IS_OP"))
 Node = TypeVar("Node", bound=ast.AST)
 
 
@@ -75,9 +76,9 @@ def _is_left_alone(node: ast.AST) -> bool:
 
 
 def _branches(code: types.CodeType) -> bool:
-    """Is there a jump in the code, or in that of a function inside?"""
+    """Is there a jump in the code, a ``not`` or an ``is``, or in that of a function inside?"""
     instructions = code.co_code[::2]
-    if any(op in _JUMPS or op == _NOT for op in instructions):
+    if any(op in _JUMPS or op in _OPERATORS for op in instructions):
         return True
     return any(_branches(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
 
@@ -392,6 +393,8 @@ class _Expressions(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         operands = [self.visit(v) for v in (node.left, *node.comparators)]
         if len(node.ops) == 1:
+            if isinstance(node.ops[0], ast.Is | ast.IsNot) and not any(isinstance(v, ast.Constant) for v in operands):
+                operands = [_located(_operator("original", [v]), v) for v in operands]
             return ast.copy_location(ast.Compare(operands[0], node.ops, operands[1:]), node)
         signs = _constants(type(op).__name__ for op in node.ops)
         return _located(_operator("compare", [signs, *map(_thunk, operands)]), node)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 
+SCALAR_TYPES = {float, complex, *(d.type for d in dtypes.SUPPORTED if d not in dtypes.ML_FLOATS)}
+
+
 def scalar_type(rec: Recorder, original: type) -> type:
     """A stand-in for ``np.float32``, ``float`` and the like."""
     if original in rec.stand_ins:

@@ -33,6 +33,9 @@ np.apply_along_axis(lambda*p:np.outer(p[0],p[0]),1,a)
 np.add.outer(f,1.0) repr(a.shape) f'{v.shape}' repr(np.zeros(2)) v.flags.c_contiguous
 np.int8(i[0]*200) np.int8(int(i[0])*20) np.uint8(int(i[0])+3)
 (1j*x).real*f (1j*x).imag float(x).imag*f complex(c[0]).conjugate()
+(type(x)is(np.float64)) (type(v[0])is(np.float64))
+(type(True)is(bool)) (type(1.5)is(float)) (type(2)is(int)) np.float64==v.dtype {np.float64:1}[v.dtype.type]
+np.piecewise(v,v>0,[1,-1]) np.piecewise(v,[m,~m],[1,lambda*p:p[0]*2])
 np.shares_memory(v,v[1:]) np.shares_memory(v,v.copy()) np.shares_memory(v,v[:0]) np.min_scalar_type(i)
 """
 REFUSALS = """
@@ -63,6 +66,7 @@ np.einsum('i->i',v,out=np.zeros(3,'f4')) np.einsum('i,i->i',v,w,dtype=np.float32
 np.add.accumulate(z)
 j.__setitem__(0,i[0]*100) j.fill(i[0]*100) np.array([i[0]*100,1],np.int8) i.__setitem__(0,u[2]+np.uint64(2**63))
 np.int8(int(i[0])*200) np.uint8(int(i[1])-1) np.int8(float(x)*200) np.int64(float(x)*1e30)
+np.piecewise(a,a>0,[1,-1])
 np.sum(a,axis=[0,1]) np.max(c,axis=[0])
 a.__imatmul__(v)
 """
@@ -132,6 +136,13 @@ def test_text_is_that_of_the_values(write: str) -> None:
 def test_the_shape_in_a_text_is_that_of_the_call() -> None:
     program = numstax.jit(lambda x: (x * 2, f"{x.shape}"), dynamic=True)
     assert [program(np.ones(n))[1] for n in (3, 5)] == ["(3,)", "(5,)"]
+
+
+def test_classes_are_identical() -> None:
+    def program(x: np.ndarray) -> tuple[bool, bool]:
+        return x.dtype.type is np.float32, x.dtype.type is not np.float32
+
+    assert [numstax.jit(program)(np.ones(2, dtype)) for dtype in "fd"] == [(True, False), (False, True)]
 
 
 def test_a_scalar_type_gives_the_array_itself() -> None:

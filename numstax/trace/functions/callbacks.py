@@ -64,7 +64,8 @@ def apply_over_axes(rec: Recorder, func: Any, a: Any, axes: Any) -> TracedArray:
 @implements(np.piecewise)
 def piecewise(rec: Recorder, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> TracedArray:
     a = rec.lift(x)
-    single = not isinstance(condlist, list | tuple) or (a.ndim and np.ndim(condlist[0]) == 0)
+    single = not isinstance(condlist, list | tuple) and not rec.lift(condlist).ndim
+    single = single or (a.ndim > 0 and not isinstance(condlist[0], list | np.ndarray))
     conditions = [rec.lift(c).astype(dtypes.BOOL) for c in ((condlist,) if single else condlist)]
     if len(funclist) == len(conditions) + 1:
         covered = conditions[0]
