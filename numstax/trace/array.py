@@ -241,7 +241,9 @@ class TracedArray:
             raise attributes.refusal(name)
         if self.is_scalar and not name.startswith("__") and hasattr(self.__class__, name):
             return attributes.scalar_attribute(self, name)
-        raise AttributeError(f"'numpy.ndarray' object has no attribute '{name}'")
+        kind = self.__class__
+        text = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise AttributeError(f"'{text}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
         if is_asked_by_program():

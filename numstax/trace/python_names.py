@@ -92,6 +92,10 @@ def builtin(rec: Recorder, name: str) -> Any:
         return _type_question(rec)
     if name == "range":
         return _range
+    if name == "hasattr":
+        return _has_attribute
+    if name == "isinstance":
+        return _is_instance
     if name in ("enumerate", "zip", "reversed"):
         return partial(Iteration, original)
     if name == "next":
@@ -105,6 +109,19 @@ def builtin(rec: Recorder, name: str) -> Any:
     if name in _EFFECTS:
         return _refuse_call(f"{name}()")
     return original
+
+
+def _has_attribute(value: Any, name: str) -> bool:
+    """A traced number has no length, whatever the class of its handle has."""
+    if type(value) not in (TracedArray, Size):
+        return hasattr(value, name)
+    return any(name in vars(kind) for kind in value.__class__.__mro__)
+
+
+def _is_instance(value: Any, kinds: Any) -> bool:
+    """Abstract classes look at the class of the handle, too."""
+    is_traced = type(value) in (TracedArray, Size)
+    return issubclass(value.__class__, kinds) if is_traced else isinstance(value, kinds)
 
 
 def _range(*args: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
+from numbers import Number
 
 import numpy as np
 import pytest
@@ -143,6 +145,29 @@ def test_classes_are_identical() -> None:
         return x.dtype.type is np.float32, x.dtype.type is not np.float32
 
     assert [numstax.jit(program)(np.ones(2, dtype)) for dtype in "fd"] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_questions_about_classes(dynamic: bool) -> None:
+    def program(x: np.ndarray, k: np.int64, f: float) -> list[bool]:
+        values = (x, x[0], k, f, len(x), x.sum() > 1)
+        kinds = (Iterable, Sized, Hashable, Callable, Sequence, Number, int | float, np.generic, (list, np.ndarray))
+        names = ("__len__", "__iter__", "__call__", "__index__", "__float__", "__name__", "shape", "storage", "real")
+        is_of = [isinstance(value, kind) for value in values for kind in kinds]
+        return is_of + [hasattr(value, name) for value in values for name in names]
+
+    args = np.ones(3), np.int64(2), 2.5
+    same(numstax.jit(program, strict=True, dynamic=dynamic)(*args), program(*args))
+
+
+def test_a_number_lacks_an_attribute() -> None:
+    def program(x: np.float64) -> object:
+        try:
+            return x.size_of
+        except AttributeError as error:
+            return str(error)
+
+    assert numstax.jit(program)(np.float64(1)) == "'numpy.float64' object has no attribute 'size_of'"
 
 
 def test_a_scalar_type_gives_the_array_itself() -> None:
