@@ -102,7 +102,8 @@ _EPILOGUES: dict[str, tuple[Call, Call]] = {
     "bias": (lambda x, c: x + c, lambda x, c: x + c),
     "relu": (lambda x, c: np.maximum(x + c, 0), lambda x, c: torch.relu(x + c)),
     "gelu": (
-        lambda x, c: (y := x + c) * 0.5 * (1 + np.tanh(SCALE * (y + CUBIC * y * y * y))),
+        # products of bfloat16 with Python's floats are float32
+        lambda x, c: ((y := x + c) * 0.5 * (1 + np.tanh(SCALE * (y + CUBIC * y * y * y)))).astype(x.dtype),
         lambda x, c: torch.nn.functional.gelu(x + c, approximate="tanh"),
     ),
     "residual": (lambda x, c: x + c, lambda x, c: x + c),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from numstax.cuda_emit.narrow import narrow
 from numstax.cuda_emit.programs import print_group, print_program
 from numstax.emit.naming import Names
 from numstax.hardware import Gpu
@@ -23,7 +24,7 @@ def emit(schedule: Schedule, gpu: Gpu) -> tuple[EmittedUnit, ...]:
 
 def _units(schedule: Schedule, gpu: Gpu, used: Names) -> Iterator[EmittedUnit]:
     for _, run in groupby(schedule.units, key=lambda unit: group_of(unit) or id(unit)):
-        units = list(run)
+        units = [narrow(unit) if isinstance(unit, Kernel) else unit for unit in run]
         kernels = [unit for unit in units if isinstance(unit, Kernel)]
         together = print_group(kernels, gpu, used) if 1 < len(units) == len(kernels) else None
         if together is not None:

@@ -26,7 +26,7 @@ from numstax.program import Intrinsic
 
 
 def _round_bf16(x: Value) -> Value:
-    return bitcast(convert(x.op("bf16", dtype="u16"), "u32") << 16, "f32")
+    return x.op("round_bf16")
 
 
 def _bf16_from_f32(x: Value) -> Value:
@@ -127,6 +127,60 @@ def _divided(a: Value, scale: Value, size: Value, inverse: Value) -> Value:
     return where(absolute(near) < math.inf, fma(-error, inverse, near), near)
 
 
+# --- arithmetic of half floats, whose results are rounded to 16 bits ----------------------------------------
+
+
+def _add_bf16(a: Value, b: Value) -> Value:
+    return a.op("fma_bf16", 1.0, b)
+
+
+def _subtract_bf16(a: Value, b: Value) -> Value:
+    return b.op("fma_bf16", -1.0, a)
+
+
+def _multiply_bf16(a: Value, b: Value) -> Value:
+    return a.op("fma_bf16", b, -0.0)
+
+
+def _exp_low(x: Value) -> Value:
+    """The power of half of x, squared: so no result is too small for the instruction.  Error: 2**-17."""
+    root = (x * (_LOG2_E / 2)).op("ex2")
+    return root * root
+
+
+_SMALL = 2.0**-4
+
+
+def _tanh_low(x: Value) -> Value:
+    """1 - 2 / (e**(2|x|) + 1), and x - x**3 / 3 for small x.  Error: 2**-17.5 of the result, and of 1 - |result| as
+    much as that of its rounding to float32."""
+    t = absolute(x)
+    near = x * fma(x * x, -1 / 3, 1)
+    far = fma(((t * _TWO_LOG2_E).op("ex2") + 1).op("rcp"), -2, 1)
+    return where(t < _SMALL, near, copysign(far, x))
+
+
+# erf(x)/x for |x| < 11/16, in powers of x**2
+_ERF_LOW = (1.1283773183822632, -0.3760053515434265, 0.11155267804861069, -0.022396158427000046)
+# log2(erfc(x)) from there to 4
+_LOG2_ERFC_LOW = (
+    -0.002369670197367668,
+    -1.6169441938400269,
+    -0.9381718635559082,
+    -0.13155710697174072,
+    0.022408923134207726,
+    -0.0017848697025328875,
+)
+
+
+def _erf_low(x: Value) -> Value:
+    """As `_erf`.  Error: 2**-18 of the result, and of 1 - |result| 2**-17 beside that of its rounding to float32."""
+    t = absolute(x)
+    near = x * polynomial(x * x, _ERF_LOW)
+    far = 1 - polynomial(at_most(t, 4.0), _LOG2_ERFC_LOW).op("ex2")
+    return where(t < 0.6875, near, copysign(far, x))
+
+
 _ANY: dict[str, Callable[..., Value]] = {
     "divisor_scale": _divisor_scale,
     "divisor_size": _divisor_size,
@@ -137,12 +191,18 @@ _FLOAT32: dict[str, Callable[..., Value]] = {
     "exp": _exp,
     "tanh": _tanh,
     "erf": _erf,
+    "exp_low": _exp_low,
+    "tanh_low": _tanh_low,
+    "erf_low": _erf_low,
     "maximum": lambda a, b: a.op("fmaximum", b),
     "minimum": lambda a, b: a.op("fminimum", b),
 }
 _FUNCTIONS: dict[str, tuple[str, Callable[..., Value]]] = {
     "round_bf16": ("f32", _round_bf16),
     "bf16_from_f32": ("f32", _bf16_from_f32),
+    "add_bf16": ("f32", _add_bf16),
+    "subtract_bf16": ("f32", _subtract_bf16),
+    "multiply_bf16": ("f32", _multiply_bf16),
     **{f"{name}_f32": ("f32", function) for name, function in (_FLOAT32 | _ANY).items()},
     **{f"{name}_f64": ("f64", function) for name, function in _ANY.items()},
 }

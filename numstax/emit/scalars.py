@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 
 from numstax.emit import draws, vecmath
+from numstax.emit.vecmath_half import round_bf16
 from numstax.emit.vecmath_record import Value, absolute, bitcast, convert, copysign, record, where
 from numstax.program import Intrinsic
 
@@ -98,6 +99,9 @@ def _upward(x: Value) -> Value:
 
 
 _MIXED: dict[str, tuple[tuple[str, ...], Callable[..., Value]]] = {
+    "add_bf16": (("f32", "f32"), lambda a, b: round_bf16(a + b)),
+    "subtract_bf16": (("f32", "f32"), lambda a, b: round_bf16(a - b)),
+    "multiply_bf16": (("f32", "f32"), lambda a, b: round_bf16(a * b)),
     "f32_odd_from_f64": (("f64",), _round_to_odd),
     "ldexp_f64": (("f64", "i64"), _ldexp),
     "nextafter_f16": (("u16", "u16"), _low_nextafter(0x7C00, first=True)),

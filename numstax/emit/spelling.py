@@ -62,6 +62,8 @@ _ARITHMETIC: dict[str, _Rows] = {
     "add_in_any_order": {"f": "add_reassoc_{s}({a}, {b})"},
     "subtract_in_any_order": {"f": "add_reassoc_{s}({a}, -({b}))"},
     "multiply_in_any_order": {"f": "mul_reassoc_{s}({a}, {b})"},
+    # good enough for a result of 16 bits
+    **{name: {"f": f"{name}_{{s}}({{a}})"} for name in ("exp_low", "tanh_low", "erf_low")},
     "maximum": {
         "b": "{a} | {b}",
         "iu": "({a} if {a} >= {b} else {b})",
@@ -271,7 +273,13 @@ def spell(op: str, operands: tuple[np.dtype, ...], result: np.dtype, args: tuple
     *statements, expression = text.split("\n")
     if op not in _EXACT:
         expression = rounded(expression, result)
+    if main == result == dtypes.BFLOAT16 and op in _AT_ONCE:
+        expression = f"{op}_bf16({', '.join(args)})"
     return Spelled(tuple(statements), expression)
+
+
+_AT_ONCE = ("add", "subtract", "multiply")
+"""What a machine may compute with the rounding to bfloat16 in it."""
 
 
 _INVALID = {f"{sign}int{bits}": 0 for sign in ("", "u") for bits in (8, 16)} | {

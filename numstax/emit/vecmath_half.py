@@ -37,7 +37,7 @@ def _f32_from_bf16(bits: Value) -> Value:
     return bitcast(convert(bits, "u32") << 16, "f32")
 
 
-def _round_bf16(x: Value) -> Value:
+def round_bf16(x: Value) -> Value:
     return where(is_nan(x), x, bitcast(_nearest_even(bitcast(x, "u32"), 16) & 0xFFFF0000, "f32"))
 
 
@@ -90,7 +90,7 @@ CONVERSIONS: dict[str, tuple[str, Callable[[Value], Value]]] = {
     "round_f16": ("f32", lambda x: _f32_from_f16(_f16_from_f32(x))),
     "f32_from_bf16": ("u16", _f32_from_bf16),
     "bf16_from_f32": ("f32", _bf16_from_f32),
-    "round_bf16": ("f32", _round_bf16),
+    "round_bf16": ("f32", round_bf16),
     "f32_from_f8e4m3": ("u8", _F8E4M3.decode),
     "f8e4m3_from_f32": ("f32", _F8E4M3.encode),
     "round_f8e4m3": ("f32", _F8E4M3.round),

@@ -163,9 +163,10 @@ OPCODES: dict[str, Callable[..., Lanes]] = {
     "fptoui": lambda kind, a: a.astype(kind),
     "fpext": lambda kind, a: a.astype(kind),
     "fptrunc": lambda kind, a: a.astype(kind),
-    # on GPUs only: rounded to the nearest; cut to [0, 1] (NaN gives 0); rounded downwards; approximations to about
-    # 2**-22 and 2**-23
-    "bf16": lambda kind, a: a.astype(BFLOAT16).view(kind),
+    # on GPUs only: rounded to the nearest (sums and products of bfloat16s are so in two steps, too); cut to [0, 1] (NaN
+    # gives 0); rounded downwards; approximations to about 2**-22 and 2**-23
+    "round_bf16": lambda kind, a: a.astype(BFLOAT16).astype(kind),
+    "fma_bf16": lambda kind, a, b, c: _fma(kind, a, b, c).astype(BFLOAT16).astype(kind),
     "fma_unit": lambda kind, a, b, c: np.fmin(np.fmax(_fma(kind, a, b, c), 0), 1),
     "fma_down": _fma_down,
     "ex2": lambda _, a: np.exp2(a),

@@ -73,13 +73,28 @@ def _negated(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Va
     return builder.fsub(ir.Constant(kind, -0.0), operands[0])
 
 
-def _bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
-    made = ir.FunctionType(kind, [operands[0].type])
-    return builder.call(ir.InlineAsm(made, "cvt.rn.bf16.f32 $0, $1;", "=h,f"), operands)
+_WORD = ir.IntType(32)
+
+
+def _pair(builder: ir.IRBuilder, text: str, constraints: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    """A float32 that is a bfloat16 has its bits in the upper half and zeros in the lower: a pair with 0, so that what
+    computes with pairs need not convert."""
+    made = ir.FunctionType(_WORD, [v.type for v in operands])
+    return builder.bitcast(builder.call(ir.InlineAsm(made, text, constraints), operands), kind)
+
+
+def _round_bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    return _pair(builder, "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", kind, [*operands, ir.Constant(kind, 0.0)])
+
+
+def _fma_bf16(builder: ir.IRBuilder, op: str, kind: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    words = [builder.bitcast(v, _WORD) for v in operands]
+    return _pair(builder, "fma.rn.bf16x2 $0, $1, $2, $3;", "=r,r,r,r", kind, words)
 
 
 SPECIAL = {
-    "bf16": _bf16,
+    "round_bf16": _round_bf16,
+    "fma_bf16": _fma_bf16,
     "fma_unit": _ptx("fma.rn.sat.T $0, $1, $2, $3;"),
     "fma_down": _ptx("fma.rm.T $0, $1, $2, $3;"),
     "ex2": _ptx("ex2.approx.ftz.T $0, $1;"),

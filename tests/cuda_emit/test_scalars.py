@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
 import pytest
+import scipy.special
 
 from numstax.cuda_emit.scalars import find
-from numstax.emit.vecmath_lanes import evaluate
+from numstax.emit import scalars
+from numstax.emit.vecmath_lanes import OPCODES, evaluate
 
 
 def test_exp_is_right_to_two_units() -> None:
@@ -84,3 +87,49 @@ def test_which_zero_is_the_greater(name: str, signs: list[bool]) -> None:
     """As the instruction has it; NumPy's own answer depends on how many elements there are."""
     a, b = np.float32([0, 0, -0.0, -0.0]), np.float32([0, -0.0, 0, -0.0])
     np.testing.assert_array_equal(np.signbit(evaluate(find(name), a, b)), signs)
+
+
+def every(dtype: type[np.generic]) -> np.ndarray:
+    """Each number of a 16-bit dtype."""
+    return np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize(("name", "exact"), [("exp", np.exp), ("tanh", np.tanh), ("erf", scipy.special.erf)])
+def test_functions_of_half_floats_are_rounded_right_but_for_a_hundredth(
+    name: str, exact: Callable[..., np.ndarray], dtype: type[np.generic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For every argument, and whatever the approximations of the machine are off by."""
+    x = every(dtype)
+    with np.errstate(all="ignore"):
+        want = exact(x.astype(np.float64))
+    info = ml_dtypes.finfo(dtype)
+    for power, quotient in itertools.product((-1, 0, 1), repeat=2):
+        monkeypatch.setitem(OPCODES, "ex2", lambda _, a, off=power: np.exp2(a) * np.float32(1 + off * 2.0**-22))
+        monkeypatch.setitem(OPCODES, "rcp", lambda _, a, off=quotient: np.float32(1 + off * 2.0**-23) / a)
+        with np.errstate(all="ignore"):
+            got = evaluate(find(f"{name}_low_f32"), x).astype(dtype).astype(np.float64)
+            nearest = want.astype(np.float32).astype(dtype).astype(np.float64)
+            unit = np.maximum(2.0 ** (np.floor(np.log2(np.abs(want))) - info.nmant), float(info.smallest_subnormal))
+        finite = np.isfinite(nearest) & np.isfinite(got)
+        assert (np.abs(got[finite] - want[finite]) <= 0.51 * unit[finite]).all()
+        edge = ~finite & ~((got == nearest) | (np.isnan(got) & np.isnan(nearest)))
+        assert (np.abs(want[edge]) > 0.999 * float(info.max)).all()
+        np.testing.assert_array_equal(np.signbit(got[x == 0]), np.signbit(nearest[x == 0]))
+
+
+@pytest.mark.parametrize(("name", "plain"), [("add", np.add), ("subtract", np.subtract), ("multiply", np.multiply)])
+def test_arithmetic_of_bfloat16_is_rounded_once(name: str, plain: Callable[..., np.ndarray]) -> None:
+    draw = np.random.default_rng(0)
+    numbers = every(ml_dtypes.bfloat16)
+    near = draw.choice(numbers[(np.abs(numbers) > 0.01) & (np.abs(numbers) < 100)], (2, 1 << 19))
+    tiny = draw.choice(numbers[np.abs(numbers) < 1e-36], (2, 1 << 16))
+    special = np.meshgrid(*[np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3.3e38, 9.2e-41], np.float32)] * 2)
+    for a, b in (near, tiny, draw.choice(numbers, (2, 1 << 18)), special):
+        with np.errstate(all="ignore"):
+            a, b = (v.astype(ml_dtypes.bfloat16).astype(np.float32) for v in (a, b))
+            want = plain(a, b).astype(ml_dtypes.bfloat16).astype(np.float32)
+            for rows in (find, scalars.find):
+                got = evaluate(rows(f"{name}_bf16"), a, b)
+                np.testing.assert_array_equal(got, want)
+                np.testing.assert_array_equal(np.signbit(got)[want == 0], np.signbit(want)[want == 0])
