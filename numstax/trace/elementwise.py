@@ -119,8 +119,13 @@ def _power_of_integers(rec: Recorder, power: Node, exponent: Node) -> Node:
 
 
 def _is_ambiguous(rec: Recorder, operands: Sequence[Any]) -> bool:
-    """Would the result be another if a number that is a Python integer in some calls were one in all?"""
-    mixed = [x for x in operands if isinstance(x, TracedArray) and x.is_scalar and x.node in rec.mixed]
+    """Would the result be another if a number that is a Python integer in some calls were one in all?  For elements of
+    int64 that is for the operators of Python to find out (see `python_numbers.operate_mixed`)."""
+    mixed = [
+        x
+        for x in operands
+        if isinstance(x, TracedArray) and x.is_scalar and x.dtype != dtypes.INT64 and x.node in rec.mixed
+    ]
     others = [x for x in operands if all(x is not m for m in mixed)]
     return bool(mixed) and not (
         len(mixed) == 1

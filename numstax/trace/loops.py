@@ -260,8 +260,9 @@ class Loop:
         if wide is None or (end.weak and wide == kind and end != kind):
             error = ApartError if not isinstance(self.entry[key[0]], Unassigned) else CannotCaptureError
             raise error(f"{name!r} is {kind} before an iteration and {end} after it")
-        mixed = is_mixed(kind, end) or handle.node in self.rec.mixed
-        if mixed and kind.weak and self.counted is not None and self.runs:
+        narrow = end.dtype != dtypes.INT64
+        mixed = (is_mixed(kind, end) and narrow) or handle.node in self.rec.mixed
+        if mixed and narrow and kind.weak and self.counted is not None and self.runs:
             raise ApartError(f"{name!r} is {kind} before an iteration and {end} after it")
         is_known = not mixed or key in self.mixed
         self.mixed.update([key] * mixed)

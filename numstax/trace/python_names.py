@@ -170,9 +170,18 @@ def _extreme(rec: Recorder, original: Callable[..., Any], better: str) -> Callab
         best, *rest = (rec.lift(v).astype(kind) for v in values)
         for v in rest:
             best = rec.elementwise("where", rec.elementwise(better, v, best), v, best)
+        if weak is None and dtypes.kind(kind) in "iu" and any(_may_be_python(rec, v) for v in values):
+            rec.mixed.add(best.node)
         return rec.fresh(best.node, True, weak)
 
     return call
+
+
+def _may_be_python(rec: Recorder, value: Any) -> bool:
+    """Is it a Python number, in some calls at least?"""
+    if type(value) is TracedArray:
+        return value.weak is not None or value.node in rec.mixed
+    return type(value) in (bool, int)
 
 
 def _common_kind(values: tuple[Any, ...]) -> np.dtype | type | None:

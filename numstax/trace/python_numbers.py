@@ -7,7 +7,7 @@ that integers fit, that values have the type which they have been given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,15 @@ def operate(rec: Recorder, op: str, operands: tuple[Any, ...]) -> TracedArray:
     except CastError as error:
         # where Python comes by; it may never
         raise UnsupportedOperationError(str(error.what), user_origin()) from None
+
+
+def operate_mixed(rec: Recorder, op: str, operands: tuple[Any, ...], mixed: Sequence[bool]) -> TracedArray:
+    """The operator where some operands are, as values decide, Python integers or elements of an array of int64: what
+    gives different results for the two is done by Python."""
+    made = operate(rec, op, tuple(_weak(rec, x.node, int) if m else x for x, m in zip(operands, mixed, strict=True)))
+    if made.weak is int:
+        rec.mixed.add(made.node)
+    return rec.fresh(made.node, True)
 
 
 def _operate(rec: Recorder, op: str, operands: tuple[Any, ...]) -> TracedArray:

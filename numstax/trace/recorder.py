@@ -83,7 +83,7 @@ class Recorder:
         """The innermost part of the program that is being run on trial."""
         self.storage_serial = 0
         self.mixed: set[Node] = set()
-        """Numbers that are Python's integers or a narrow dtype's, as values decide."""
+        """Numbers that are Python's integers or elements of an array of integers, as values decide."""
         self.library_error: Exception | None = None
         """What the last library call that failed raised, with the values of this call."""
         self.entries: dict[Node, Node] = {}

@@ -191,7 +191,7 @@ def joined(a: Kind, b: Kind) -> Kind | None:
 def is_mixed(a: Kind, b: Kind) -> bool:
     """Do operations on numbers of the two kinds differ, though one kind holds both?"""
     weak, strong = (a, b) if a.weak else (b, a)
-    return weak.weak is int and strong.weak is None and strong.dtype.kind in "iu" and strong.dtype != dtypes.INT64
+    return weak.weak is int and strong.weak is None and strong.dtype.kind in "iu"
 
 
 def placeholder(rec: Recorder, kind: Kind, entry: Node | None) -> TracedArray:

@@ -41,6 +41,11 @@ def operator(rec: Recorder, op: str, *operands: object) -> Any:
     weak = [x.weak if isinstance(x, TracedArray) else int if isinstance(x, Size) else type(x) for x in operands]
     if all(w in python_numbers.ORDER for w in weak):
         return python_numbers.operate(rec, op, operands)
+    mixed = [
+        isinstance(x, TracedArray) and x.is_scalar and x.dtype == dtypes.INT64 and x.node in rec.mixed for x in operands
+    ]
+    if any(mixed) and all(m or w in python_numbers.ORDER for m, w in zip(mixed, weak, strict=True)):
+        return python_numbers.operate_mixed(rec, op, operands, mixed)
     if op == "power":
         op, operands = _simpler_power(op, operands)
     return rec.elementwise(op, *operands)

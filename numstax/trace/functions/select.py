@@ -31,8 +31,21 @@ def where(rec: Recorder, condition: Any, *choices: Any) -> Any:
         return rec.call(np.nonzero, (condition,), {})
     if len(choices) != 2:
         raise ValueError("either both or neither of x and y should be given")
-    chosen = rec.elementwise("where", rec.lift(condition) != 0 if not _is_bool(rec, condition) else condition, *choices)
+    x, y = (_wrapped(rec, own, other) for own, other in (choices, choices[::-1]))
+    chosen = rec.elementwise("where", rec.lift(condition) != 0 if not _is_bool(rec, condition) else condition, x, y)
     return rec.laid_out(chosen.node, chosen.strides_in_elements)
+
+
+def _wrapped(rec: Recorder, own: Any, other: Any) -> Any:
+    """A Python integer beside integers of a dtype: only `np.where` takes one that this cannot hold, modulo its size."""
+    beside = elementwise.operand(rec, other)
+    if not isinstance(beside, TracedArray) or beside.weak or dtypes.kind(beside.dtype) not in "iu":
+        return own
+    if isinstance(own, TracedArray) and own.weak is int:
+        return rec.fresh(rec.nodes.cast(own.node, beside.dtype), True)
+    if type(own) is int and -(1 << 63) <= own < 1 << 64:
+        return np.array(own).astype(beside.dtype)[()]
+    return own
 
 
 def _is_bool(rec: Recorder, condition: Any) -> bool:
