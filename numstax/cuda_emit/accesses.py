@@ -14,7 +14,7 @@ import numpy as np
 
 from numstax import dtypes
 from numstax.emit.nest import BodyText, KernelText
-from numstax.emit.values import stored
+from numstax.emit.values import stored, zero
 from numstax.ir.index import ZERO, Atom, Index, Ref, Var, atoms, stride_of
 from numstax.ir.loops import Buffer, Loop, Store, access
 from numstax.records import record
@@ -181,6 +181,14 @@ class Staged:
         found = {x: f"{a}[{chunk.number if self._once(x[1]) else chunk.slot}]" for x, a in self.arrays.items()}
         found |= {x: tile.element(chunk) for x, tile in self.tiles.items()}
         return found | {x: f"{whole}[{chunk.element}]" for x, whole in self.whole.items()}
+
+    def clear(self) -> None:
+        """Zeros for the chunks of one point that are not loaded, since they are behind the end."""
+        c = self.text.fresh("c")
+        with self.text.block(f"for {c} in range({self.count})"):
+            for name, offset in self.others:
+                nothing = zero(dtypes.storage(self.kernel.buffer(name).dtype))
+                self.text.line(f"{self.arrays[name, offset]}[{c}] = {nothing}")
 
     def load(self, chunk: Chunk) -> None:
         """Load one chunk, in the loop before the computation."""

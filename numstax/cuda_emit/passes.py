@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+import numpy as np
+
+from numstax import dtypes
 from numstax.cuda_emit.accesses import Chunk, Staged, WideStores
 from numstax.cuda_emit.points import decode
 from numstax.emit.nest import Axis, BodyText, KernelText
+from numstax.ir.handlers import operations
 from numstax.ir.index import Atom, Var
-from numstax.ir.loops import Accumulate, Effect, Loop, Store
+from numstax.ir.loops import CHECKS, Accumulate, Effect, Loop, Store, access
 from numstax.records import record
 
 Handler = Callable[[BodyText, Effect, Chunk], bool]
@@ -23,6 +27,9 @@ Handler = Callable[[BodyText, Effect, Chunk], bool]
 
 QUOTIENTS = 2
 """More quotients by one number cost more than its reciprocal."""
+FEW, COSTLY = 16, 8
+"""Points of a thread and operations of a body, up to and from which on the body is evaluated behind the end, too: more
+points take too many registers, and compilers make conditions of branches around short bodies."""
 Mask = Callable[[Mapping[Atom, str]], str]
 
 
@@ -65,8 +72,13 @@ class Pass:
         """Print it; `handle` takes effects that are no stores to memory."""
         self.staged.declare()
         if self.span.count > 1 and self.staged.pending:
+            if self._goes_beyond():
+                self.staged.clear()
             with self.chunks() as chunk:
                 self.staged.load(chunk)
+        if self._goes_beyond() and self._is_harmless():
+            self._everywhere(handle)
+            return
         if self.span.inside_loop and self.span.count > 1 and self.span.width > 1:
             self._flat(handle)
             return
@@ -97,6 +109,50 @@ class Pass:
         if self.stores.effects:
             with self.chunks() as chunk:
                 self.stores.store(replace(chunk, flat=flat))
+
+    def _goes_beyond(self) -> bool:
+        """Has a thread registers for a few points behind the end, one by one, and are bodies long?"""
+        span = self.span
+        alone = len(self.loops) == 1 and len(span.variables) == 1 and not span.inside_loop
+        costly = max(operations(loop.body) for loop in self.kernel.kernel.loops) >= COSTLY
+        return costly and alone and span.width == 1 < span.count <= FEW and span.limit is not None and span.mask is None
+
+    def _is_harmless(self) -> bool:
+        """May the body be evaluated there, of zeros, since it reads nothing but registers?"""
+        (loop,) = self.loops
+        for instr in loop.body:
+            if instr.op == "load":
+                if access(instr) not in self.staged.arrays and access(instr)[0] not in self.kernel.places:
+                    return False
+            elif instr.op in CHECKS or (instr.op == "cast" and _rounds(loop.body[instr.args[0]].dtype, instr.dtype)):
+                return False
+        return True
+
+    def _everywhere(self, handle: Handler) -> None:
+        """The body at all points of the registers, its effects at those that there are: with a branch around each body
+        one would wait for the other."""
+        span, text = self.span, self.text
+        number = text.fresh("c")
+        with text.block(f"for {number} in range({span.count})"):
+            point = text.assign("p", f"{span.first} + {number}*{span.step}")
+            names, _ = decode(self.kernel, span.variables, point)
+            chunk = Chunk({**self.kernel.names, **names}, self.lane, 1, point, number, self.element)
+            (body,) = self._bodies(chunk)
+            self._enter([body], range(body.depth + 1))
+            kept = [e for e in body.loop.effects if isinstance(e, Store) and self._is_kept(e.buffer)]
+            others = [e for e in body.loop.effects if e not in kept]
+            for store in kept:
+                body.print_write(store)
+            with text.block(f"if {point} < {span.limit}") if others else nullcontext():
+                for effect in others:
+                    if not handle(body, effect, chunk):
+                        assert isinstance(effect, Store | Accumulate)
+                        body.print_write(effect)
+
+    def _is_kept(self, name: str) -> bool:
+        """Has each point a register of its own?"""
+        place = self.kernel.places.get(name)
+        return place is not None and bool(place.slot)
 
     @contextmanager
     def chunks(self) -> Iterator[Chunk]:
@@ -150,6 +206,11 @@ class Pass:
                     continue
                 assert isinstance(effect, Store | Accumulate)
                 body.print_write(effect)
+
+
+def _rounds(old: np.dtype, new: np.dtype) -> bool:
+    """Is it a cast that not every number can take?"""
+    return dtypes.kind(new) in "iu" and dtypes.kind(old) not in "iu"
 
 
 def stores_only(body: BodyText, effect: Effect, chunk: Chunk) -> bool:

@@ -14,7 +14,7 @@ from numstax import dtypes
 from numstax.cuda_emit.accesses import Access, Shelf, Staged, early_loads, storage_name
 from numstax.cuda_emit.ahead import ask
 from numstax.cuda_emit.effects import Combining
-from numstax.cuda_emit.passes import Pass, Span
+from numstax.cuda_emit.passes import FEW, Pass, Span
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.reduce import Cells, Reduction
 from numstax.cuda_emit.scan import TeamScan
@@ -22,6 +22,7 @@ from numstax.cuda_emit.team import WARP, Team
 from numstax.cuda_emit.text import NARROW, DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
+from numstax.emit.values import zero
 from numstax.ir.index import ONE, Index, as_index, atoms, bounds, divides, product, same
 from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store, access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
@@ -124,6 +125,10 @@ class _Rows:
         if self.tiling.cache == "registers" and is_own(self.kernel.kernel, name):
             size = self.tiling.width * self.tiling.unroll
             array = self.text.assign("row", f"registers_{storage_name(buffer.dtype)}({size})")
+            if self.tiling.width == 1 < size <= FEW:  # they are read behind the end of the row, too
+                e = self.text.fresh("e")
+                with self.text.block(f"for {e} in range({size})"):
+                    self.text.line(f"{array}[{e}] = {zero(dtypes.storage(buffer.dtype))}")
             self.kernel.places[name] = Place(array, array=True, slot="?")
             return
         array = self.text.array("row", buffer.dtype, product(buffer.shape) * self.team.count)

@@ -25,7 +25,7 @@ from numstax.tiles.cuda_columns import tile_columns
 from numstax.tiles.cuda_points import ACCESS, accesses, tile_points
 from numstax.tiles.cuda_rows import in_order, tile_rows
 
-LENGTHS = (16, 128, 512, 1024, 2048, 8192, 32768, 65536, 131072)
+LENGTHS = (16, 128, 256, 512, 1024, 2048, 8192, 32768, 65536, 131072)
 """Elements of the longest row of each case.  From one to the next the threads of a row double, or what each of them
 keeps; a thread whose row has nothing for some of its registers does nothing for these."""
 NUMBERS = (1 << 32) - 1
