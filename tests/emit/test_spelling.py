@@ -90,7 +90,7 @@ def tolerance(op: str, result: np.dtype) -> float:
         return 64 if op in ROUNDED or ELEMENTWISE[op].flops >= 20 else 0
     if op.startswith("logaddexp"):
         return 64  # the terms cancel
-    return 4 if ELEMENTWISE[op].flops >= 20 or op == "absolute" else 0
+    return 4 if ELEMENTWISE[op].flops >= 20 or op in ("absolute", "hypot") else 0
 
 
 def close(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
