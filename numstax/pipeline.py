@@ -102,8 +102,9 @@ def _schedule(region: Region) -> Schedule:
 
 
 def _lower(graph: Graph, machine: Machine | None) -> Schedule:
-    on_gpu = isinstance(machine, Gpu)
-    return lower(graph, on_gpu, cuda_products.is_kernel if on_gpu else is_kernel)
+    if isinstance(machine, Gpu):
+        return lower(graph, True, cuda_products.is_kernel, cuda_products.computes_factors)
+    return lower(graph, False, is_kernel)
 
 
 def _tile(schedule: Schedule, machine: Machine | None) -> Schedule:

@@ -8,6 +8,7 @@ first.  No two kernels share a loop variable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numstax import dtypes
@@ -21,22 +22,25 @@ from numstax.schedule.overwrite import Overwriter
 from numstax.schedule.rotation import Lowered
 from numstax.schedule.scatters import write_scatter
 from numstax.schedule.sites import Sites
-from numstax.schedule.storage import Chosen, by_library, copy_of, elements, factors, storage, targets
+from numstax.schedule.storage import Chosen, by_library, copy_of, elements, factors, read_only, storage, targets
 from numstax.schedule.updates import write_update
 from numstax.schedule.values import Place
 from numstax.schedule.views import through
 
+Computes = Callable[[Node], bool]
 
-def lower(graph: Graph, on_gpu: bool = False, chosen: Chosen = by_library) -> Schedule:
-    """`on_gpu` : draws of random numbers are library calls.  `chosen` : which products of matrices are not."""
-    return _Lowering(graph, on_gpu, chosen, private=False).schedule()
+
+def lower(graph: Graph, on_gpu: bool = False, chosen: Chosen = by_library, computes: Computes = read_only) -> Schedule:
+    """`on_gpu` : draws of random numbers are library calls.  `chosen` : which products of matrices are not, and
+    `computes` which of these compute their factors where they load them."""
+    return _Lowering(graph, on_gpu, chosen, computes, private=False).schedule()
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, on_gpu: bool, chosen: Chosen, private: bool) -> None:
-        self.private, self.on_gpu, self.chosen = private, on_gpu, chosen
+    def __init__(self, graph: Graph, on_gpu: bool, chosen: Chosen, computes: Computes, private: bool) -> None:
+        self.private, self.on_gpu, self.chosen, self.computes = private, on_gpu, chosen, computes
         self.targets = targets(graph, private)
-        self.storage = storage(self.targets.nodes(), private, chosen)
+        self.storage = storage(self.targets.nodes(), private, chosen, computes)
         self.sites = Sites()
         for position, spec in enumerate(graph.inputs):
             # those of a body are what the buffers around it are
@@ -84,7 +88,7 @@ class _Lowering:
             self._fresh(root)
 
     def _body(self, graph: Graph) -> Lowered:
-        lowering = _Lowering(graph, self.on_gpu, self.chosen, private=True)
+        lowering = _Lowering(graph, self.on_gpu, self.chosen, self.computes, private=True)
         return Lowered(lowering.schedule(), lowering.sites.detours)
 
     def _in_place(self, root: Node) -> bool:

@@ -104,6 +104,15 @@ def by_library(node: Node, followed: bool) -> bool:
     return False
 
 
+def read_only(node: Node) -> bool:
+    """Are the factors of no product computed where they are loaded?"""
+    return False
+
+
+CHEAP = 8
+"""Operations for an element of a factor that is computed for every tile that needs it, at most."""
+
+
 @record
 class Storage:
     """order : every live node, operands before users.
@@ -118,14 +127,18 @@ class Storage:
     products: frozenset[Node]
 
 
-def storage(wanted: list[Node], private: bool, chosen: Chosen) -> Storage:
-    """`private` : nobody sees the arguments when something fails."""
+def storage(
+    wanted: list[Node], private: bool, chosen: Chosen = by_library, computes: Callable[[Node], bool] = read_only
+) -> Storage:
+    """`private` : nobody sees the arguments when something fails.  `computes` : may a kernel for this product compute
+    its factors element by element?"""
     order = topological(wanted)
     followed = {a for node in order if node.op in ELEMENTWISE or node.op == "cast" for a in node.args}
     products = frozenset(node for node in order if node.op == "matmul" and chosen(node, node in followed))
     memory = [node for node in order if _has_memory(node) or (node.op == "require" and not private)]
     unsafe = failing(order, memory)
-    forced = {*wanted, *(a for node in order for a in _whole(node, unsafe, products))}
+    loading = frozenset(node for node in products if not computes(node))
+    forced = {*wanted, *(a for node in order for a in _whole(node, unsafe, products, loading))}
     stored = {*memory, *(n for n in order if n in forced and n.op not in LEAVES)}
     return _Chooser(order, stored).run(products)
 
@@ -135,10 +148,12 @@ def _has_memory(node: Node) -> bool:
     return node.op in kinds or node.op.startswith(("reduce_", "scan_"))
 
 
-def _whole(node: Node, unsafe: set[Node], products: frozenset[Node]) -> Iterator[Node]:
+def _whole(node: Node, unsafe: set[Node], products: frozenset[Node], loading: frozenset[Node]) -> Iterator[Node]:
     """What must lie in memory for `node`, also what could fail while it writes to an argument, or does not fail where
-    `node` has no elements that would ask for it."""
-    if node.op in ("matmul", "extern"):
+    `node` has no elements that would ask for it.  `loading` : products whose factors do."""
+    if node in products and node not in loading:
+        yield from (_unviewed(a) for a in factors(node) if a in unsafe or _flops(a) > CHEAP)
+    elif node.op in ("matmul", "extern"):
         yield from map(_unviewed, factors(node) if node in products else node.args)
     elif node.op in CONTROL:
         yield from control_args(node)[2]
@@ -165,6 +180,16 @@ _WIDENING = {
     *((low, half) for low in (dtypes.FLOAT8_E4M3, dtypes.FLOAT8_E5M2) for half in (dtypes.BFLOAT16, dtypes.FLOAT16)),
     *((low, dtypes.INT32) for low in (dtypes.INT8, dtypes.UINT8)),
 }
+
+
+def _flops(node: Node) -> int:
+    """Operations behind an element that is computed from memory element by element; LARGEST for any other."""
+    if _has_memory(node) or node.op in LEAVES:
+        return 0
+    if node.op not in ELEMENTWISE and node.op not in (*VIEWS, "cast"):
+        return LARGEST
+    own = ELEMENTWISE[node.op].flops if node.op in ELEMENTWISE else int(node.op == "cast")
+    return own + sum(map(_flops, node.args))
 
 
 def _unviewed(node: Node) -> Node:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from numstax import dtypes
 from numstax.atoms import FORMATS
 from numstax.errors import TemplateError
@@ -45,6 +47,18 @@ through its registers; half of that where several variables number terms, which 
 def is_kernel(node: Node, followed: bool) -> bool:
     """Is this product of matrices a kernel of ours, whatever follows it, rather than a call of a library?"""
     return dtypes.kind(node.dtype) in "iuf" and node.attr("template") != LIBRARY
+
+
+def computes_factors(node: Node) -> bool:
+    """Does the only template that serves this product load its factors through registers, where they can be computed as
+    well?  The others have them copied to shared memory, and would take longer than a kernel for the factor."""
+    kinds = {a.dtype for a in node.args}
+    return not node.attr("group") and all(_is_ordinary(dtype, node.attr("precision")) for dtype in kinds)
+
+
+def _is_ordinary(dtype: np.dtype, precision: object) -> bool:
+    exact = dtype == dtypes.FLOAT32 and precision == "highest"
+    return exact or dtype == dtypes.FLOAT64 or (dtypes.kind(dtype) in "iu" and dtype.itemsize > 1)
 
 
 def candidates(kernel: Kernel, found: Product, gpu: Gpu) -> tuple[Candidate, ...]:

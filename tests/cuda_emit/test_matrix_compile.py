@@ -40,6 +40,12 @@ CASES: dict[str, tuple[str, str, Function, tuple[np.ndarray, ...]]] = {
         gelu,
         tuple(zeros(*s, dtype="f4") for s in ((4096, 512), (512, 4096), (4096,))),
     ),
+    "ordinary arithmetic, of factors that are computed": (
+        "H200",
+        "",
+        lambda a, b, c: np.maximum((a * c + 1) @ (b - 1), 0),
+        tuple(zeros(*s, dtype="f4") for s in ((4096, 4096), (4096, 4096), (4096,))),
+    ),
 }
 
 

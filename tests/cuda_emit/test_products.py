@@ -116,6 +116,29 @@ def test_refusals_say_why() -> None:
     assert "a product of matrices begins a kernel" in reasons
 
 
+PROLOGUES: dict[str, Callable[..., object]] = {
+    "an activation": lambda a, b, s: np.maximum(a, 0) @ b,
+    "scales of both": lambda a, b, s: np.abs((a * s + 1) @ (b * s[:, None]) - 1),
+    "of a view": lambda a, b, s: np.where(a > 0, a, 1).T[::-1] @ np.roll(a - s, 1, 0),
+    "another dtype": lambda a, b, s: (a.astype(np.float64) * 2) @ b.astype(np.float64),
+}
+
+
+@pytest.mark.parametrize("name", PROLOGUES)
+def test_cheap_factors_are_computed_where_they_are_loaded(name: str) -> None:
+    args = matrix(130, 70), matrix(70, 90, seed=1), matrix(70, seed=2)
+    assert len(programs(PROLOGUES[name], *args)) == 1
+    check(PROLOGUES[name], *args)
+
+
+def test_other_factors_are_computed_before() -> None:
+    a, b = matrix(64, 64), matrix(64, 64, seed=1)
+    names = [p.name for p in programs(lambda a, b: np.exp(a) @ b, a, b)]
+    assert names == ["poi_exp", "tem_matmul"]  # for each tile anew would take longer
+    names = [p.name for p in programs(lambda a, b: (2 * a) @ b, a.astype(BF16), b.astype(BF16))]
+    assert names == ["poi_multiply", "tem_matmul"]  # factors are copied past the registers
+
+
 def test_names_of_products_begin_with_tem() -> None:
     (program,) = programs(EPILOGUES["bias and relu"], matrix(70, 30), matrix(30, 44), matrix(70, 44))
     assert program.name == "tem_matmul_add_maximum"
