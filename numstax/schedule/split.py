@@ -41,6 +41,8 @@ ROWS, COLUMN_PART = 128, 1 << 17
 """Rows and elements in one part of a reduction down columns, at least: its partial results are as long as a row."""
 BLOCKS_PER_SM, BLOCK_PART, LINES = 4, 1 << 13, 512
 """On a GPU: parts for each SM, elements of one, and bytes of a row that the threads of a warp read together."""
+ALIGNED = 8
+"""Elements that a thread may read at once, of the smallest dtype that is worth it."""
 BLOCK_WORK = 1 << 17
 """Operations that one block does in the time that another kernel takes to start."""
 ROW_IN_REGISTERS = 1 << 15
@@ -91,7 +93,7 @@ def split(schedule: Schedule, machine: Hardware | Gpu | None = None) -> Schedule
         if not isinstance(unit, Kernel):
             units.append(unit)
         elif parts is not None:
-            units += splitter.split(unit, parts)
+            units += splitter.split(unit, parts, ALIGNED if isinstance(machine, Gpu) else 1)
         elif isinstance(machine, Gpu) and (scans := splitter.split_scans(unit, limit)) is not None:
             units += scans
         else:
@@ -186,11 +188,13 @@ class _Splitter:
         self.fresh = Fresh("s")
         self.names = Fresh("partial")
 
-    def split(self, kernel: Kernel, parts: int) -> list[Unit]:
+    def split(self, kernel: Kernel, parts: int, multiple: int) -> list[Unit]:
+        """`multiple` : of so many elements are parts of a row whose length is not known."""
         first, *rest = kernel.loops
         along = first.inner[0]
-        size = along.extent // parts
-        left = along.extent % parts
+        multiple = multiple if bounds(along.extent)[1] is None else 1
+        size = along.extent // (parts * multiple) * multiple
+        left = along.extent % (parts * multiple)
         # the slowest dimension is the part, so that results side by side have partial results side by side
         shape = (as_index(parts if left is ZERO else parts + 1), *(v.extent for v in kernel.outer))
         partials = {k: self._partial(e, shape) for k, e in enumerate(first.effects) if isinstance(e, Reduce)}

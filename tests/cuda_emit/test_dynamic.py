@@ -163,3 +163,16 @@ def test_numbers_of_more_than_32_bits() -> None:
     assert isinstance(made, Emitted)
     assert "quotient_u32(" in of_sizes(made, s0=1 << 16, s1=(1 << 16) - 1).text
     assert "quotient_u64(" in of_sizes(made, s0=1 << 16, s1=1 << 16).text
+
+
+def test_parts_of_one_long_row_begin_at_multiples_of_an_access() -> None:
+    graph = numstax.make_graph(lambda x: x.sum(), (normal((70000,)),), tracing_mode="symbolic")
+    parts, _ = compile_graph(graph, Knobs(check=2), GPUS["H200"]).emitted
+    assert isinstance(parts, Emitted)
+    assert not parts.cases
+    assert "load4_f32(" in parts.program.text
+    jitted = numstax.jit(lambda x: (x.sum(), x.argmax()), strict=True, dynamic=True, device="cuda", backend="simulate")
+    for n in (70000, 2, 4223, 4224, 4225, 140001):
+        x = np.round(normal((n,), seed=n) * 8)
+        assert jitted(x) == (x.sum(), x.argmax())
+    assert jitted.compile_count == 1
