@@ -18,12 +18,15 @@ from numstax.emit.nest import KernelText
 from numstax.emit.product_parts import LEFT, RIGHT
 from numstax.emit.text import Text
 from numstax.emit.values import zero
-from numstax.ir.index import ZERO, Index, less
+from numstax.ir.index import ZERO, Index, as_index, less
 from numstax.records import record
 
 WARP, DOWN, ACROSS = 32, 4, 8
 BYTES = 16
 """Of an access to shared memory."""
+TOGETHER, FEW = 64, 32
+"""Terms of a float32 that are added up before they are added to the sum, where a thread has so few sums that there is
+room for two sets: the error of a sum grows with the number of additions in a row."""
 
 
 def print_simt(kernel: KernelText) -> tuple[Index, ...]:
@@ -56,7 +59,8 @@ class _Simt:
         i = f"{warp} // {across}*{self.matrix.warp[0]} + {thread} % {WARP} // {ACROSS}*{self.group}"
         j = f"{warp} % {across}*{self.matrix.warp[1]} + {thread} % {ACROSS}*{self.group}"
         i, j = text.assign("i", i), text.assign("j", j)
-        total = self._zeros()
+        total = self._zeros("acc")
+        whole = self._zeros("sum") if self._in_parts() else None
         steps = self.kernel.index((self.tiles.depth + (depth - 1)) // depth)
         some = less(ZERO, self.tiles.depth) is True
         with nullcontext() if some else text.block(f"if {steps} > 0"):
@@ -72,7 +76,12 @@ class _Simt:
                 left.fetch.load(later)
                 right.fetch.load(later)
             self._multiply(left.at(slot, i), right.at(slot, j), left.pitch, right.pitch, total)
-        self.tiles.epilogue(self._fragment(total, i, j), row, column)
+            if whole is not None:
+                with text.block(f"if s % {TOGETHER // depth} == {TOGETHER // depth - 1}"):
+                    self._add(whole, total)
+        if whole is not None:
+            self._add(whole, total)
+        self.tiles.epilogue(self._fragment(whole or total, i, j), row, column)
         return (self.tiles.count,)
 
     def _factor(self, wanted: Slice, thread: str) -> _Factor:
@@ -81,9 +90,20 @@ class _Simt:
         fetch = Fetch(self.kernel, self.tiles, wanted, thread, self.threads)
         return _Factor(self.text, fetch, shared, self.name, pitch)
 
-    def _zeros(self) -> str:
+    def _in_parts(self) -> bool:
+        few = self.down * self.across <= FEW
+        return few and self.name == "f32" and less(self.tiles.depth, as_index(TOGETHER + 1)) is not True
+
+    def _add(self, whole: str, total: str) -> None:
+        """What has been added up to the sum, and from 0 again."""
+        with self.text.block(f"for e in range({self.down * self.across})"):
+            self.text.line(f"{whole}[e] = {whole}[e] + {total}[e]")
+            self.text.line(f"{total}[e] = {zero(self.dtype)}")
+            self.text.line("unroll()")
+
+    def _zeros(self, name: str) -> str:
         number = self.down * self.across
-        total = self.text.assign("acc", f"registers_{self.name}({number})")
+        total = self.text.assign(name, f"registers_{self.name}({number})")
         with self.text.block(f"for e in range({number})"):
             self.text.line(f"{total}[e] = {zero(self.dtype)}")
             self.text.line("unroll()")

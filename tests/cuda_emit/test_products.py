@@ -139,6 +139,14 @@ def test_other_factors_are_computed_before() -> None:
     assert names == ["poi_multiply", "tem_matmul"]  # factors are copied past the registers
 
 
+def test_small_products_of_float32_add_up_in_parts() -> None:
+    """512 additions in a row would be off by 2.8e-7, parts of 256 by 2e-7."""
+    a, b = matrix(64, 512), matrix(512, 64, seed=1)
+    (got,), _, _ = simulated(product, a, b)
+    want = a.astype(np.float64) @ b
+    assert np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2)) < 1.7e-7
+
+
 def test_names_of_products_begin_with_tem() -> None:
     (program,) = programs(EPILOGUES["bias and relu"], matrix(70, 30), matrix(30, 44), matrix(70, 44))
     assert program.name == "tem_matmul_add_maximum"
