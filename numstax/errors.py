@@ -8,6 +8,7 @@ working.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Self
 
 import numpy as np
@@ -34,6 +35,11 @@ class Origin:
         return None if found is None else cls(found[1], int(found[2]), found[3] or "")
 
 
+def is_asked_by_program() -> bool:
+    """Was the method that asks called by code that is traced, and not by a debugger or for an error message?"""
+    return type(sys._getframe(2).f_globals) is not dict
+
+
 class NumstaxError(Exception):
     """Base of all numstax errors.
 
@@ -55,7 +61,7 @@ class NumstaxError(Exception):
         super().__init__(self._text)
 
     def __str__(self) -> str:
-        return self._text
+        return self.what if is_asked_by_program() else self._text
 
     def worded(self, what: str) -> Self:
         """The same mistake in other words."""

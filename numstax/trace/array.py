@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax.dtypes import is_supported
-from numstax.errors import DataDependentError, ReadOnlyError, SideEffectError, UnsupportedOperationError
+from numstax.errors import (
+    DataDependentError,
+    ReadOnlyError,
+    SideEffectError,
+    UnsupportedOperationError,
+    is_asked_by_program,
+)
 from numstax.ir.graph import Node
 from numstax.ir.index import Index
 from numstax.trace import attributes, host
 from numstax.trace.attributes import Flags, FlatIterator
 from numstax.trace.layout import Strides
-from numstax.trace.origin import is_asked_by_program, user_origin
+from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape, total
 from numstax.trace.views import BitcastView, View
 

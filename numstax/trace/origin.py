@@ -39,11 +39,6 @@ def user_origin() -> Origin | None:
     return _origin(frame.f_code.co_filename, frame.f_lineno, _name(frame.f_code.co_qualname))
 
 
-def is_asked_by_program() -> bool:
-    """Was the method that asks called by the code that is traced, and not by a debugger or for an error message?"""
-    return type(sys._getframe(2).f_globals) is not dict
-
-
 @cache
 def _name(qualified: str) -> str:
     return _PART.sub("", qualified).rpartition(".")[2]

@@ -10,9 +10,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from numstax.errors import AxisError, ShapeError
+from numstax.errors import AxisError, ShapeError, is_asked_by_program
 from numstax.ir.index import Index, Symbol, as_index, atoms, hint, product
-from numstax.trace.origin import is_asked_by_program, user_origin
+from numstax.trace.origin import user_origin
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 _IGNORED = {"subok", "order", "casting"}
+CASTS = {"add": "iu", "multiply": "iu", "logical_or": "biufc", "logical_and": "biufc"}
+"""Reductions whose result is cast to the dtype of `out`: sums of integers wrap alike in all dtypes."""
 
 
 def operator(rec: Recorder, op: str, *operands: object) -> Any:
@@ -127,12 +129,12 @@ def apply(rec: Recorder, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kw
     native = getattr(np, name, None) is ufunc
     if method == "reduce" and native and name in ops.REDUCTIONS:
         axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
-        return deliver(rec, reductions.reduction(rec, name, inputs[0], axis, **kwargs), out)
+        return deliver(rec, reductions.reduction(rec, name, inputs[0], axis, **kwargs), out, CASTS.get(name, ""))
     if method == "accumulate" and not rec.lift(inputs[0]).ndim:
         raise TypeError("cannot accumulate on a scalar")
     if method == "accumulate" and native and name in ops.SCANS:
         axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
-        return deliver(rec, reductions.scan(rec, name, inputs[0], axis, **kwargs), out)
+        return deliver(rec, reductions.scan(rec, name, inputs[0], axis, **kwargs), out, CASTS.get(name, ""))
     return deliver(rec, extern.call(rec, getattr(ufunc, method), inputs, kwargs, f"numpy.{name}.{method}"), out)
 
 
@@ -217,12 +219,18 @@ def _store(
     return out
 
 
-def deliver(rec: Recorder, result: TracedArray, out: object) -> TracedArray:
-    """The `out=` of a function that is not a ufunc: the result is cast and stored there."""
+def deliver(rec: Recorder, result: TracedArray, out: object, casts: str = "") -> TracedArray:
+    """The `out=` of a function that is not a ufunc: the result is stored there.  In general NumPy computes in another
+    dtype, or refuses, where that of `out` is another; `casts`: the kinds of dtypes for which the result is cast."""
     if out is None:
         return result
     if not isinstance(out, TracedArray):
         raise UnsupportedOperationError("out= is an array from outside the traced function", user_origin())
+    if out.dtype != result.dtype and not {dtypes.kind(out.dtype), dtypes.kind(result.dtype)} <= set(casts):
+        raise UnsupportedOperationError(
+            f"a result of dtype {result.dtype} cannot be compiled with out= of dtype {out.dtype}", user_origin(),
+            "store it: out[...] = result",
+        )  # fmt: skip
     if not rec.shapes.unify_shapes(out.sizes, result.sizes):
         raise ShapeError(f"output array has wrong shape {text(out.sizes)}, not {text(result.sizes)}", user_origin())
     out.store(rec.nodes.broadcast(rec.nodes.cast(result.node, out.dtype), out.sizes))

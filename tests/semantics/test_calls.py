@@ -73,6 +73,17 @@ np.sum(a,axis=[0,1]) np.max(c,axis=[0])
 a.__imatmul__(v)
 """
 
+STORES = """
+np.prod(i+99991**3,out=np.zeros(())) np.cumprod(i+99991**3,out=np.zeros(3))
+np.multiply.reduce(i+99991**3,out=np.zeros(()))
+np.sum(f/3,out=np.zeros(())) np.cumsum(f/3,out=np.zeros(3)) np.mean(f/3,out=np.zeros(()))
+np.max(j,out=np.zeros((),'u1'))
+np.round(f/3,1,out=np.zeros(3)) np.std(f/3,out=np.zeros(())) np.ptp(a,axis=0,out=np.zeros(4,'f4'))
+np.sum(i,out=np.zeros((),'i2')) np.any(a,axis=0,out=np.zeros(4)) np.outer(v,w,out=np.zeros((3,3),'f4'))
+np.dot(a,a,out=np.zeros((4,4),'f4')) np.outer(v,w,out=np.zeros((3,3),int)) np.take(f,[0,1],out=np.zeros(2))
+np.argmax(a,axis=0,out=np.zeros(4)) np.trunc(v,out=np.zeros(3,int)) np.fix(v,out=np.zeros(3,'f4'))
+"""
+
 
 def arguments() -> dict[str, object]:
     """What the letters stand for."""
@@ -117,6 +128,18 @@ def test_refusal_is_that_of_numpy(text: str) -> None:
     assert isinstance(want, Exception)
     kinds = [kind for kind in type(want).__mro__ if kind.__module__ == "builtins"]
     assert isinstance(got, kinds[0]), got
+    same(ours, theirs, where="arguments")
+
+
+@pytest.mark.parametrize("text", STORES.split())
+def test_out_of_another_dtype(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumstaxWarning)
+        (got, ours), (want, theirs) = outcome(text, compiled=True), outcome(text, compiled=False)
+    if isinstance(want, Exception):
+        assert isinstance(got, TypeError if isinstance(want, TypeError) else ValueError)
+    else:
+        same(got, want, ulps=64 if got.dtype.kind == "f" and got.dtype.itemsize == 4 else 2)
     same(ours, theirs, where="arguments")
 
 
@@ -168,6 +191,16 @@ def test_a_number_lacks_an_attribute() -> None:
             return str(error)
 
     assert numstax.jit(program)(np.float64(1)) == "'numpy.float64' object has no attribute 'size_of'"
+
+
+def test_the_program_reads_the_text_of_numpy() -> None:
+    def program(x: np.ndarray) -> object:
+        try:
+            return x.reshape(7)
+        except ValueError as error:
+            return str(error)
+
+    assert numstax.jit(program)(np.ones(3)) == "cannot reshape array of size 3 into shape (7,)"
 
 
 def test_a_scalar_type_gives_the_array_itself() -> None:

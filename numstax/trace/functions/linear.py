@@ -15,7 +15,7 @@ from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axes, normalize_axis, shown, text, total
-from numstax.trace.ufuncs import deliver
+from numstax.trace.ufuncs import apply, deliver
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -131,7 +131,7 @@ def tensordot(rec: Recorder, a: Any, b: Any, axes: Any = 2) -> TracedArray:
 @implements(np.outer)
 def outer(rec: Recorder, a: Any, b: Any, out: Any = None) -> TracedArray:
     x, y = rec.lift(a).ravel(), rec.lift(b).ravel()
-    return deliver(rec, rec.elementwise("multiply", x[:, None], y[None, :]), out)
+    return apply(rec, np.multiply, "__call__", (x[:, None], y[None, :]), {"out": (out,)})
 
 
 @implements(np.linalg.outer)

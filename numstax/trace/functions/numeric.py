@@ -16,7 +16,7 @@ from numstax.trace.layout import ordered
 from numstax.trace.origin import user_origin
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis
-from numstax.trace.ufuncs import deliver
+from numstax.trace.ufuncs import apply, deliver
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -61,7 +61,7 @@ def round_(rec: Recorder, a: Any, decimals: Any = 0, out: Any = None) -> TracedA
 
 @implements(np.fix)
 def fix(rec: Recorder, x: Any, out: Any = None) -> TracedArray:
-    return deliver(rec, rec.elementwise("trunc", x), out)
+    return apply(rec, np.trunc, "__call__", (x,), {"out": (out,)})
 
 
 @implements(np.divmod)

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
 
 
+def _reduced(rec: Recorder, op: str, out: Any, *args: Any) -> TracedArray:
+    return ufuncs.deliver(rec, reduction(rec, op, *args), out, ufuncs.CASTS.get(op, ""))
+
+
 @implements(np.sum)
 def sum_(
     rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
     initial: Any = None, where: Any = True,
 ) -> TracedArray:  # fmt: skip
-    return ufuncs.deliver(rec, reduction(rec, "add", a, axis, dtype, keepdims, initial, where), out)
+    return _reduced(rec, "add", out, a, axis, dtype, keepdims, initial, where)
 
 
 @implements(np.prod)
@@ -33,7 +37,7 @@ def prod(
     rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
     initial: Any = None, where: Any = True,
 ) -> TracedArray:  # fmt: skip
-    return ufuncs.deliver(rec, reduction(rec, "multiply", a, axis, dtype, keepdims, initial, where), out)
+    return _reduced(rec, "multiply", out, a, axis, dtype, keepdims, initial, where)
 
 
 @implements(np.max, np.amax)
@@ -41,7 +45,7 @@ def max_(
     rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
     where: Any = True,
 ) -> TracedArray:  # fmt: skip
-    return ufuncs.deliver(rec, reduction(rec, "maximum", a, axis, None, keepdims, initial, where), out)
+    return _reduced(rec, "maximum", out, a, axis, None, keepdims, initial, where)
 
 
 @implements(np.min, np.amin)
@@ -49,21 +53,21 @@ def min_(
     rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
     where: Any = True,
 ) -> TracedArray:  # fmt: skip
-    return ufuncs.deliver(rec, reduction(rec, "minimum", a, axis, None, keepdims, initial, where), out)
+    return _reduced(rec, "minimum", out, a, axis, None, keepdims, initial, where)
 
 
 @implements(np.any)
 def any_(
     rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, where: Any = True
 ) -> TracedArray:
-    return ufuncs.deliver(rec, reduction(rec, "logical_or", a, axis, None, keepdims, None, where), out)
+    return _reduced(rec, "logical_or", out, a, axis, None, keepdims, None, where)
 
 
 @implements(np.all)
 def all_(
     rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, where: Any = True
 ) -> TracedArray:
-    return ufuncs.deliver(rec, reduction(rec, "logical_and", a, axis, None, keepdims, None, where), out)
+    return _reduced(rec, "logical_and", out, a, axis, None, keepdims, None, where)
 
 
 @implements(np.count_nonzero)
@@ -99,12 +103,12 @@ def argmin(rec: Recorder, a: Any, axis: Any = None, out: Any = None, *, keepdims
 
 @implements(np.cumsum)
 def cumsum(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
-    return ufuncs.deliver(rec, scan(rec, "add", a, axis, dtype), out)
+    return ufuncs.deliver(rec, scan(rec, "add", a, axis, dtype), out, ufuncs.CASTS["add"])
 
 
 @implements(np.cumprod)
 def cumprod(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
-    return ufuncs.deliver(rec, scan(rec, "multiply", a, axis, dtype), out)
+    return ufuncs.deliver(rec, scan(rec, "multiply", a, axis, dtype), out, ufuncs.CASTS["multiply"])
 
 
 def _cumulative(rec: Recorder, op: str, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> TracedArray:
@@ -117,7 +121,7 @@ def _cumulative(rec: Recorder, op: str, x: Any, axis: Any, dtype: Any, out: Any,
         shape = tuple(ONE if j == k else n for j, n in enumerate(result.sizes))
         start = rec.fresh(rec.nodes.full(0 if op == "add" else 1, result.dtype, shape))
         result = xp.concatenate([start, result], axis=k)
-    return ufuncs.deliver(rec, result, out)
+    return ufuncs.deliver(rec, result, out, ufuncs.CASTS[op])
 
 
 @implements(getattr(np, "cumulative_sum", None))

@@ -14,7 +14,7 @@ from numstax.trace.origin import user_origin
 from numstax.trace.reductions import reduction, scan
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axes
-from numstax.trace.ufuncs import deliver
+from numstax.trace.ufuncs import CASTS, apply, deliver
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -139,7 +139,7 @@ def _along(rec: Recorder, weights: TracedArray, x: TracedArray, axis: Any) -> Tr
 @implements(np.ptp)
 def ptp(rec: Recorder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> TracedArray:
     high, low = (reduction(rec, op, a, axis, None, keepdims) for op in ("maximum", "minimum"))
-    return deliver(rec, rec.elementwise("subtract", high, low), out)
+    return apply(rec, np.subtract, "__call__", (high, low), {"out": (out,)})
 
 
 @implements(np.cov)
@@ -194,7 +194,7 @@ def nansum(
     initial: Any = None, where: Any = True,
 ) -> TracedArray:  # fmt: skip
     x, _ = _without_nan(rec, a, 0)
-    return deliver(rec, reduction(rec, "add", x, axis, dtype, keepdims, initial, where), out)
+    return deliver(rec, reduction(rec, "add", x, axis, dtype, keepdims, initial, where), out, CASTS["add"])
 
 
 @implements(np.nanprod)
@@ -203,17 +203,17 @@ def nanprod(
     initial: Any = None, where: Any = True,
 ) -> TracedArray:  # fmt: skip
     x, _ = _without_nan(rec, a, 1)
-    return deliver(rec, reduction(rec, "multiply", x, axis, dtype, keepdims, initial, where), out)
+    return deliver(rec, reduction(rec, "multiply", x, axis, dtype, keepdims, initial, where), out, CASTS["multiply"])
 
 
 @implements(np.nancumsum)
 def nancumsum(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
-    return deliver(rec, scan(rec, "add", _without_nan(rec, a, 0)[0], axis, dtype), out)
+    return deliver(rec, scan(rec, "add", _without_nan(rec, a, 0)[0], axis, dtype), out, CASTS["add"])
 
 
 @implements(np.nancumprod)
 def nancumprod(rec: Recorder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> TracedArray:
-    return deliver(rec, scan(rec, "multiply", _without_nan(rec, a, 1)[0], axis, dtype), out)
+    return deliver(rec, scan(rec, "multiply", _without_nan(rec, a, 1)[0], axis, dtype), out, CASTS["multiply"])
 
 
 @implements(np.nanmax)
