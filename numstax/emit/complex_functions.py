@@ -176,12 +176,12 @@ elif {r}z == 0 and ({r}w == 2 or {r}w == 3):
     if {r}w == 3:
         {r}u, {r}v = {r}u * {r}x - {r}v * {r}y, {r}u * {r}y + {r}v * {r}x
 elif {r}z == 0 and {r}i == {r}w:
-    {r}n, {r}u, {r}v, {r}c, {r}d = abs({r}i), 1.0, 0.0, {r}x, {r}y
-    while {r}n > 0:
-        if {r}n & 1:
+    {r}k, {r}u, {r}v, {r}c, {r}d = abs({r}i), 1.0, 0.0, {r}x, {r}y
+    while {r}k > 0:
+        if {r}k & 1:
             {r}u, {r}v = {r}u * {r}c - {r}v * {r}d, {r}u * {r}d + {r}v * {r}c
         {r}c, {r}d = {r}c * {r}c - {r}d * {r}d, {r}c * {r}d + {r}d * {r}c
-        {r}n = {r}n >> 1
+        {r}k = {r}k >> 1
     if {r}i < 0:
         {r}q = {r}u * {r}u + {r}v * {r}v
         {r}u, {r}v = {r}u / {r}q, -{r}v / {r}q
