@@ -62,7 +62,7 @@ from numba.core.typed_passes import (
     PreLowerStripPhis,
 )
 from numba.core.typing.templates import Signature
-from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, IRProcessing, ReconstructSSA, TranslateByteCode
 from numba.cpython import builtins, cmathimpl, mathimpl, numbers, rangeobj, slicing, tupleobj  # noqa: F401
 from numba.extending import intrinsic as numba_intrinsic
 
@@ -182,13 +182,12 @@ class _Library(CPUCodeLibrary):
 
 
 class _Front(CompilerBase):
-    """Numba's passes that programs need; the others, for closures, arrays and constants, take a tenth of the time, and
-    the one that gives each assignment a name of its own up to a third: names of program text keep their types."""
+    """Numba's passes that programs need; the others, for closures, arrays and constants, take a tenth of the time."""
 
     def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("program")
         for step in (
-            *(TranslateByteCode, FixupArgs, IRProcessing),
+            *(TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA),
             *(NopythonTypeInference, PreLowerStripPhis, AnnotateTypes, NativeLowering, NoPythonBackend),
         ):
             passes.add_pass(step, step.__name__)
