@@ -1,14 +1,17 @@
-"""What is promised of GPU code beside its speed: arithmetic as it is written, loops that cost what their kernels do,
-and artifacts for all sizes that are nearly as fast as those for one."""
+"""What is promised of GPU code beside its speed: arithmetic as it is written, functions of 16-bit numbers within 0.51
+units in the last place, loops that cost what their kernels do, and artifacts for all sizes that are nearly as fast as
+those for one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 import numstax
+from bench import peers
 from bench import workloads as W
 from bench.dynamic import ROWS, resized
 from bench.gpu_timing import event_medians, host_seconds, make_sets
@@ -21,7 +24,14 @@ def promises(only: list[str] | None) -> list[tuple[str, Callable[[], object]]]:
     """Names of what is promised, and what tries it."""
     works = [w for w in W.gpu_table() if w.row in ROWS and (not only or w.name in only)]
     runs = [(f"all sizes, {work.label}", lambda work=work: all_sizes(work)) for work in works]
-    return [("products are rounded", products), ("quotients are rounded", quotients), ("a time loop", loop), *runs]
+    return [
+        ("products are rounded", products),
+        ("quotients are rounded", quotients),
+        *((f"{name} in 16 bits", lambda name=name: narrow(name)) for name in ("exp", "tanh")),
+        ("a time loop", loop),
+        ("a loop until it has converged", until_converged),
+        *runs,
+    ]
 
 
 def products() -> str:
@@ -36,6 +46,17 @@ def quotients() -> str:
     x = torch.randint(1, 1000, (512, 1000), device="cuda").float()
     got = numstax.jit(lambda x: x / x.sum(1, keepdims=True), strict=True)(x)
     return "right" if torch.equal(got, x / x.sum(1, keepdim=True)) else "WRONG"
+
+
+def narrow(name: str) -> str:
+    """A function of every bfloat16 number between -80 and 80, computed in float32 and rounded once."""
+    x = torch.arange(1 << 16, device="cuda").to(torch.uint16).view(torch.bfloat16)
+    x = x[x.abs() < 80]
+    got = numstax.jit(lambda x: getattr(np, name)(x.astype(np.float32)).astype(x.dtype), strict=True)(x)
+    want = getattr(torch, name)(x.double())
+    unit = torch.ldexp(torch.ones_like(want), torch.frexp(want).exponent - 8).clamp(min=2.0**-133)
+    worst = float(((got.double() - want).abs() / unit).max())
+    return f"{'right' if worst <= 0.51 else 'WRONG'}: at most {worst:.4f} units"
 
 
 def step(u):
@@ -64,17 +85,40 @@ def loop() -> str:
     return f"{whole * 1e3:.2f} ms, {ratio:.2f} of {STEPS} kernels of {each * 1e6:.2f} us"
 
 
+def relax(u, tolerance):
+    change = np.float32(1e30)
+    while change > tolerance:
+        v = u.copy()
+        v[1:-1] = 0.5 * (u[:-2] + u[2:])
+        change = np.abs(v - u).max()
+        u = v
+    return u
+
+
+def until_converged() -> str:
+    """A loop whose end a value on the GPU decides, against NumPy."""
+    u, tolerance = np.zeros(1 << 16, np.float32), np.float32(5e-4)
+    u[0] = 1
+    compiled, there = numstax.jit(relax, strict=True), torch.from_numpy(u).cuda()
+    got = compiled(there, tolerance)
+    _, taken, _ = host_seconds(lambda: compiled(there, tolerance), count=1, rounds=3)
+    right = np.array_equal(got.cpu().numpy(), relax(u, tolerance))
+    return f"{'right' if right else 'WRONG'}: {taken * 1e3:.2f} ms; {compiled.artifacts()[0].note}"
+
+
 def all_sizes(work: W.Workload) -> str:
     """Seconds of an artifact for one size over those of one for all, which was made for a much smaller size."""
     dynamic = numstax.jit(work.fn, strict=True, dynamic=True)
     dynamic(*make_sets(replace(resized(work, 1 / 64, 3), rotate=False))[0])
-    found = []
+    found, wrong = [], False
     for size in (work, resized(work, 0.5, -1)):
         sets = make_sets(size)
         static = numstax.jit(size.fn, strict=True)
+        want = peers.torch_functions()[work.name](*(x.double() for x in sets[0]))
+        wrong |= not torch.allclose(dynamic(*sets[0]).double(), want, rtol=2e-2, atol=2e-2 * float(want.abs().max()))
         calls = {"static": rotating(static, sets), "dynamic": rotating(dynamic, sets)}
         times = {name: median for name, (median, _) in event_medians(calls, rounds=9).items()}
         found.append(f"{times['static'] / times['dynamic']:.2f}")
-        del sets, calls
+        del sets, calls, want
         torch.cuda.empty_cache()
-    return f"{', '.join(found)} of the speed; {dynamic.compile_count} compiled"
+    return f"{'WRONG: ' if wrong else ''}{', '.join(found)} of the speed; {dynamic.compile_count} compiled"
