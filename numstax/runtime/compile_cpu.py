@@ -36,6 +36,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -47,10 +48,11 @@ import numpy as np
 from llvmlite import ir
 from llvmlite.binding import ffi
 from numba.core import cgutils, optional, types  # noqa: F401  (importing registers implementations)
+from numba.core import ir as numba_ir
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import CompilerBase, Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
@@ -125,10 +127,16 @@ def _module(program: Program) -> tuple[llvm.ModuleRef, llvm.TargetMachine, str]:
         with _numbers_only(cpu_target.target_context) as target, _asked_once(typing):
             typing.refresh()
             target.refresh()
-            library = _Library(target.codegen(), program.name)
-            compiled = compile_extra(
-                typing, target, namespace[program.entry], signature, types.void, flags, {}, library, _Front
-            )
+
+            def run(front: type[_Front]) -> tuple[_Library, Any]:
+                library = _Library(target.codegen(), program.name)
+                entry = namespace[program.entry]
+                return library, compile_extra(typing, target, entry, signature, types.void, flags, {}, library, front)
+
+            try:
+                library, compiled = run(_QuickFront)
+            except (_TypeChangesError, NumbaError):
+                library, compiled = run(_FullFront)
             library.finalize()
     except NumbaError as error:
         raise compile_error(program, str(error), getattr(getattr(error, "loc", None), "line", None)) from error
@@ -184,15 +192,63 @@ class _Library(CPUCodeLibrary):
 class _Front(CompilerBase):
     """Numba's passes that programs need; the others, for closures, arrays and constants, take a tenth of the time."""
 
+    steps: tuple[type, ...]
+
     def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("program")
         for step in (
-            *(TranslateByteCode, FixupArgs, IRProcessing, ReconstructSSA),
-            *(NopythonTypeInference, PreLowerStripPhis, AnnotateTypes, NativeLowering, NoPythonBackend),
+            *(TranslateByteCode, FixupArgs, *self.steps),
+            *(PreLowerStripPhis, AnnotateTypes, NativeLowering, NoPythonBackend),
         ):
             passes.add_pass(step, step.__name__)
         passes.finalize()
         return [passes]
+
+
+class _TypeChangesError(Exception):
+    """A name is assigned values of several types."""
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _NamesKeepTypes(FunctionPass):
+    """Raises _TypeChangesError."""
+
+    _name = "names_keep_types"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        assigned = [a for block in state.func_ir.blocks.values() for a in block.find_insts(numba_ir.Assign)]
+        times = Counter(a.target.name for a in assigned)
+        if any(
+            times[a.target.name] > 1 and _type_of(a.value, state) != types.unliteral(state.typemap[a.target.name])
+            for a in assigned
+        ):
+            raise _TypeChangesError
+        return False
+
+
+def _type_of(value: Any, state: Any) -> types.Type | None:
+    """The type of what is assigned, where that is known."""
+    if isinstance(value, numba_ir.Var):
+        found = state.typemap[value.name]
+    elif isinstance(value, numba_ir.Const):
+        found = state.typingctx.resolve_value_type(value.value)
+    else:
+        found = getattr(state.calltypes.get(value), "return_type", None)
+    return found and types.unliteral(found)
+
+
+class _QuickFront(_Front):
+    """Without the pass that gives each assignment a name of its own, which takes up to a third of the time; raises
+    _TypeChangesError where it is needed."""
+
+    steps = (IRProcessing, NopythonTypeInference, _NamesKeepTypes)
+
+
+class _FullFront(_Front):
+    steps = (IRProcessing, ReconstructSSA, NopythonTypeInference)
 
 
 @contextmanager

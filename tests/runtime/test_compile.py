@@ -143,3 +143,22 @@ def test_numba_looks_up_the_types_of_a_call_once_and_is_left_as_it_was(monkeypat
     assert asked
     assert len(asked) == len(set(asked))
     assert "resolve_function_type" not in vars(typing)
+
+
+def test_a_name_may_hold_values_of_several_types():
+    text = """def k(x, out):
+    n = uint64(1 << 63)
+    n = int64(n >> uint64(1)) + 1
+    for i in range(2):
+        n = n + i
+    out[0] = n
+    m = 5
+    while m & 1:
+        m = m >> 1
+    m = x[0] / 3
+    out[1] = int64(m)
+"""
+    out = np.zeros(2, np.int64)
+    program = Program("names", "cpu", text, "k", (X, Param("out", "pointer", np.dtype(np.int64))))
+    call(program, np.full(1, 9, np.float32), out)
+    assert out.tolist() == [(1 << 62) + 2, 3]
