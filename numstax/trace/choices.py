@@ -21,15 +21,16 @@ from numstax.trace.scopes import (
     Kind,
     Scope,
     be_copy,
-    description,
     is_mixed,
     is_number,
     is_seen,
     joined,
     kind_of,
     lifted,
+    named,
     refuse,
     serial,
+    unlike,
     value_of,
 )
 from numstax.trace.trees import leaves, rebuilt
@@ -94,12 +95,13 @@ class Choice:
             raise self._differ(name, a, b)
         pairs = list(zip(leaves(a), leaves(b), one, two, strict=False))
         if len(one) != len(two):
-            raise refuse(f"{name!r} has {len(one)} parts after one branch and {len(two)} after the other")
+            what = f"{named(name)} has {len(one)} parts after one branch and {len(two)} after the other"
+            raise refuse(what, "give it the same structure in both")
         parts = [self._leaf(x, y, m, n, name) for x, y, m, n in pairs]
         return lambda: rebuilt(a, iter([part() for part in parts]))
 
     def _differ(self, name: str, a: Any, b: Any) -> CannotCaptureError:
-        return refuse(f"{name!r} is {description(a)} after one branch and {description(b)} after the other")
+        return refuse(*unlike(name, a, b, "after one branch", "after the other"))
 
     def _leaf(self, a: Any, b: Any, then: Node | None, orelse: Node | None, name: str) -> Callable[[], Any]:
         if a is b and not is_number(a):
@@ -132,7 +134,7 @@ class Choice:
         elif len(ends) == 2 and not any(v.views for v in ends):
             made.storage = self._made.setdefault((id(ends[0].storage), id(ends[1].storage)), made.storage)
         elif ends:
-            made.storage.fixed = f"{name!r}, a view that a branch made,"
+            made.storage.fixed = f"{named(name)}, a view that a branch made,"
         return made
 
     def _is_shared(self, storage: Storage, name: str) -> bool:

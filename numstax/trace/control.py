@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from numstax import dtypes
-from numstax.errors import TraceError, UnsupportedArgumentError, VerifyError
+from numstax.errors import DataDependentError, TraceError, UnsupportedArgumentError, VerifyError
 from numstax.trace.array import TracedArray
 from numstax.trace.choices import Choice
 from numstax.trace.classes import StandIn
@@ -33,7 +33,7 @@ from numstax.trace.scopes import (
 )
 from numstax.trace.selection import pack
 from numstax.trace.sizes import Condition, Size
-from numstax.trace.unassigned import UNDEFINED
+from numstax.trace.unassigned import unbound
 
 if TYPE_CHECKING:
     from numstax.trace.recorder import Recorder
@@ -44,6 +44,8 @@ UNROLLED_EFFORT = 400
 """unless it would take more than this to compile what they do, in additions."""
 MOST_UNROLLED = 4096
 """Loops that cannot be captured run as Python up to this length."""
+_CAUGHT = "catch it where the compiled function is called"
+_ASSERTED = "move the check out of the compiled function, to where it is called"
 MOST_APART = 3
 """Iterations that may run before a loop is captured."""
 
@@ -55,7 +57,7 @@ class LengthyError(CannotCaptureError):
 class Control:
     """What ``__control__`` is for the functions of one trace."""
 
-    UNDEFINED = UNDEFINED
+    unbound = staticmethod(unbound)
 
     def __init__(self, rec: Recorder) -> None:
         self.rec = rec
@@ -89,7 +91,7 @@ class Control:
         if isinstance(error, TraceError | VerifyError | UnsupportedArgumentError):
             return error
         if error is not None and error is self.rec.library_error:
-            refused = refuse(f"{type(error).__name__}, which depends on values, is caught")
+            refused = refuse(f"{type(error).__name__}, which depends on values, is caught", _CAUGHT)
             refused.__cause__ = error
             return refused
         return None
@@ -114,6 +116,11 @@ class Control:
     def truth(self, value: Any) -> Any:
         condition = self._condition(value)
         return bool(value) if condition is None else condition
+
+    def asserted(self, value: Any) -> Any:
+        if isinstance(value, TracedArray) and self._condition(value) is not None:
+            raise DataDependentError("an assert on the value of a traced array", user_origin(), _ASSERTED)
+        return value
 
     def original(self, value: Any) -> Any:
         """A class in place of what stands for it."""
@@ -154,7 +161,7 @@ class Control:
         traced = self._condition(condition)
         if traced is None:
             return then() if condition else orelse()
-        held = [UNDEFINED]
+        held: list[Any] = [unbound("the conditional expression")]
 
         def put(values: tuple) -> None:
             held[0] = values[0]
@@ -379,7 +386,7 @@ class Control:
             self._python_for(map(counted.item, rest), body, None)
         except ApartError as error:
             if not counted.runs or apart == MOST_APART:
-                raise refuse(str(error.what)) from None
+                raise refuse(error.what, error.remedy) from None
             body(counted.item(0))
             self._captured_for(counted.after(1), body, get, put, names, apart + 1)
 

@@ -33,15 +33,17 @@ from numstax.trace.scopes import (
     joined,
     kind_of,
     lifted,
+    named,
     placeholder,
     refuse,
     speculative,
+    unlike,
     value_of,
 )
 from numstax.trace.selection import pack
 from numstax.trace.sizes import Size
 from numstax.trace.trees import leaves, rebuilt
-from numstax.trace.unassigned import Unassigned, loop_only
+from numstax.trace.unassigned import Unassigned, after_loop, loop_only
 from numstax.trace.views import PickView
 
 if TYPE_CHECKING:
@@ -220,7 +222,7 @@ class Loop:
             before, now = run.given[v], run.after[v]
             if isinstance(now, Unassigned):
                 if not isinstance(before, Unassigned):
-                    raise refuse(f"{name!r} is {description(before)} before an iteration and not assigned after it")
+                    raise refuse(*unlike(name, before, now, "before an iteration", "after it"))
                 continue
             if isinstance(before, Unassigned):
                 self._be_assigned(v, name, now)
@@ -228,7 +230,7 @@ class Loop:
                 continue
             one, two = list(leaves(before)), list(leaves(now))
             if len(one) != len(two):
-                raise refuse(f"{name!r} has {len(one)} parts before an iteration and {len(two)} after it")
+                raise refuse(f"{named(name)} has {len(one)} parts before an iteration and {len(two)} after it")
             for j, (a, b) in enumerate(zip(one, two, strict=True)):
                 settled &= self._agrees_leaf((v, j), name, a, b, run)
         return settled
@@ -238,7 +240,7 @@ class Loop:
         self.shape[v] = value
         for j, leaf in enumerate(leaves(value)):
             if not is_number(leaf):
-                raise refuse(f"{name!r} is first assigned in the loop, and is {description(leaf)}")
+                raise refuse(f"{named(name)} is first assigned in the loop, and is {description(leaf)}")
             kind = self.kinds[v, j] = kind_of(lifted(self.rec, leaf))
             self.starts[v, j] = self.rec.nodes.full(0, kind.dtype, kind.shape)
 
@@ -247,23 +249,24 @@ class Loop:
             if a is b or _same_view(a, b):
                 return True
             if not (is_number(a) and is_number(b)):
-                raise refuse(f"{name!r} is {description(a)} before an iteration and {description(b)} after it")
+                raise refuse(*unlike(name, a, b, "before an iteration", "after it"))
             self._be_state(key, lifted(self.rec, a))
             return False
         kind = self.kinds[key]
         if not is_number(b):
-            raise refuse(f"{name!r} is {kind} before an iteration and {description(b)} after it")
+            raise refuse(*unlike(name, kind, b, "before an iteration", "after it"))
         handle = lifted(self.rec, b)
         if any(atom.name == run.counter for n in handle.sizes for atom in atoms(n) if hasattr(atom, "name")):
-            raise refuse(f"the shape of {name!r} is another in each iteration")
+            raise refuse(f"the shape of {named(name)} is another in each iteration")
         wide, end = joined(kind, kind_of(handle)), kind_of(handle)
         if wide is None or (end.weak and wide == kind and end != kind):
             error = ApartError if not isinstance(self.entry[key[0]], Unassigned) else CannotCaptureError
-            raise error(f"{name!r} is {kind} before an iteration and {end} after it")
+            what, remedy = unlike(name, kind, end, "before an iteration", "after it")
+            raise error(what, None, remedy)
         narrow = end.dtype != dtypes.INT64
         mixed = (is_mixed(kind, end) and narrow) or handle.node in self.rec.mixed
         if mixed and narrow and kind.weak and self.counted is not None and self.runs:
-            raise ApartError(f"{name!r} is {kind} before an iteration and {end} after it")
+            raise ApartError(unlike(name, kind, end, "before an iteration", "after it")[0])
         is_known = not mixed or key in self.mixed
         self.mixed.update([key] * mixed)
         if wide != kind:
@@ -299,7 +302,7 @@ class Loop:
             name = self.names[key[0]]
             storage = arrays[key].storage
             if any(other != key and leaf.storage is storage for other, leaf in arrays.items()):
-                raise refuse(f"{name!r} is written, and shares its array with another variable after an iteration")
+                raise refuse(f"{named(name)} is written, and shares its array with another variable after an iteration")
             if not lonely[key]:
                 raise ApartError(f"{name!r} is written, and is another array after an iteration")
 
@@ -357,7 +360,15 @@ class Loop:
         for key, storage in self.storages.items():
             rec.write(storage, results[key])
         rec.mixed |= {results[key] for key in self.mixed}
-        self._put(_After(self, run, results).handles(places))
+        self.put(self._left(run, _After(self, run, results).handles(places)))
+
+    def _left(self, run: _Run, handles: dict[Key, Any]) -> tuple:
+        """The variables after the loop."""
+        values = (self._variable(v, handles) for v in range(len(self.names)))
+        return tuple(
+            after_loop(end, name) if isinstance(end, Unassigned) else value
+            for value, end, name in zip(values, run.after, self.names, strict=True)
+        )
 
 
 class _After:
@@ -394,7 +405,7 @@ class _After:
         if sources:
             be_copy(made.storage, sources.values(), name)
         elif end.views or same is not None:
-            made.storage.fixed = f"{name!r}, a view that a loop made,"
+            made.storage.fixed = f"{named(name)}, a view that a loop made,"
         self.made.setdefault(id(storage), made)
         return made
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import TraceError, VerifyError
+from numstax.errors import NumstaxError, TraceError, VerifyError
 from numstax.ir.graph import Node
 from numstax.ir.index import contiguous_strides
 from numstax.records import record
@@ -26,6 +26,7 @@ from numstax.trace.bodies import is_before
 from numstax.trace.contents import contents, position, reachable
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Condition, Shape, Size
+from numstax.trace.source_jumps import RESULT
 from numstax.trace.unassigned import Unassigned
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def is_seen(storage: Storage, names: tuple[str, ...]) -> bool:
 
 def be_copy(storage: Storage, sources: Iterable[Storage], name: str) -> None:
     """The memory stands for a part of the sources: it cannot be written, nor read when they have been."""
-    storage.stand_for(sources, f"{name!r}, a view that a loop or branch made,")
+    storage.stand_for(sources, f"{named(name)}, a view that a loop or branch made,")
 
 
 def refuse(message: str, remedy: str = "") -> CannotCaptureError:
@@ -286,7 +287,24 @@ def outside_bodies(rec: Recorder) -> None:
 def description(value: Any) -> str:
     if isinstance(value, Unassigned):
         return "not assigned"
-    return str(kind_of(value)) if type(value) is TracedArray else repr(value)
+    if isinstance(value, Size | Condition):
+        return "an integer" if isinstance(value, Size) else "a comparison of integers"
+    if isinstance(value, TracedArray):
+        value = kind_of(value)
+    return str(value) if isinstance(value, Kind) else repr(value)
+
+
+def named(name: str) -> str:
+    """A variable as messages name it."""
+    return "the returned value" if name == RESULT else name if " " in name else repr(name)
+
+
+def unlike(name: str, a: Any, b: Any, first: str, second: str) -> tuple[str, str]:
+    """The message that the variable is `a` at the `first` time and `b` at the `second`, and the remedy."""
+    what = f"{named(name)} is {description(a)} {first} and {description(b)} {second}"
+    if a is None or b is None:
+        return what, "use a number in place of None, such as -1 or np.nan"
+    return what, "make both arrays or numbers of one dtype and shape"
 
 
 @contextmanager
@@ -297,4 +315,7 @@ def speculative(what: str) -> Iterator[None]:
     except (TraceError, VerifyError):
         raise
     except Exception as error:
-        raise refuse(f"{what} raises {type(error).__name__}: {error}") from error
+        remedy, text, origin = "check before or after the call, out of the compiled function", str(error), user_origin()
+        if isinstance(error, NumstaxError):
+            remedy, text, origin = error.remedy or remedy, error.what, error.origin or origin
+        raise CannotCaptureError(f"{what} raises {type(error).__name__}: {text}", origin, remedy) from error

@@ -12,6 +12,8 @@ name ``__control__``::
     caught()                                           an ``except`` clause begins
     begins(), raised(), ends()                         at the body of a ``with``: before, on an exception, after it
     truth(value)                                       of what is joined in a condition, whose value does not matter
+    asserted(value)                                    of what an ``assert`` tests
+    unbound(name)                                      what a variable holds that is not assigned
 
 `names` are the variables that a statement may assign and that are read afterwards or by its next iteration; variables
 that it alone uses stay its own.
@@ -28,12 +30,14 @@ import textwrap
 import types
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from numstax.trace.source_jumps import has_jump, has_walrus, without_jumps
 from numstax.trace.source_names import assigned, changed_inside, closed_over, live_before
 
 CONTROL = "__control__"
+_THUNK = "thunk_"
+"""The parameter by which lambdas that are made here are known."""
 _LEFT_ALONE = (ast.Global, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.TryStar)
 """A function with one of these runs as it is."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -177,7 +181,8 @@ def _named(made: types.CodeType, written: types.CodeType) -> types.CodeType:
 
 
 def _is_block(code: types.CodeType) -> bool:
-    return re.fullmatch(r"(then|orelse|test|body|more|get|set)_\d+_", code.co_name) is not None
+    is_thunk = code.co_name == "<lambda>" and code.co_varnames[:1] == (_THUNK,)
+    return is_thunk or re.fullmatch(r"(then|orelse|test|body|more|get|set)_\d+_", code.co_name) is not None
 
 
 # --- statements ---------------------------------------------------------------------------------------
@@ -204,7 +209,7 @@ class _Function:
         outer = {name for s in self._body if isinstance(s, ast.Nonlocal) for name in s.names}
         unbound = sorted(self._undefined - self._parameters - outer)
         first = self._body[0]
-        head = [_parse(f"{name} = {CONTROL}.UNDEFINED", first) for name in unbound]
+        head = [_parse(f"{name} = {CONTROL}.unbound({name!r})", first) for name in unbound]
         return [*head, *body]
 
     def _statements(self, body: list[ast.stmt], after: frozenset[str]) -> list[ast.stmt]:
@@ -253,7 +258,7 @@ class _Function:
 
     def _deleted(self, target: ast.expr) -> ast.stmt:
         if isinstance(target, ast.Name):
-            return _parse(f"{target.id} = {CONTROL}.UNDEFINED", target)
+            return _parse(f"{target.id} = {CONTROL}.unbound({target.id!r})", target)
         return ast.copy_location(ast.Delete([self._expressions(target)]), target)
 
     def _try(self, node: ast.Try, after: frozenset[str]) -> list[ast.stmt]:
@@ -399,6 +404,10 @@ class _Expressions(ast.NodeTransformer):
         signs = _constants(type(op).__name__ for op in node.ops)
         return _located(_operator("compare", [signs, *map(_thunk, operands)]), node)
 
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        test = _located(_operator("asserted", [self.test(node.test)]), node.test)
+        return ast.copy_location(ast.Assert(test, node.msg and self.visit(node.msg)), node)
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """``super()`` finds its arguments in the function it stands in, which may be one of those made here."""
         self.generic_visit(node)
@@ -411,7 +420,8 @@ class _Expressions(ast.NodeTransformer):
 
 
 def _thunk(value: ast.expr) -> ast.expr:
-    return ast.copy_location(ast.Lambda(_arguments([]), value), value)
+    none = ast.arguments([], [], ast.arg(_THUNK), [], [], None, [])
+    return ast.copy_location(ast.Lambda(none, value), value)
 
 
 def _operator(name: str, args: list[ast.expr]) -> ast.expr:
@@ -438,5 +448,9 @@ def _parse(text: str, at: ast.AST) -> ast.stmt:
 
 
 def _located(node: Node, at: ast.AST) -> Node:
-    """`node` at the line of `at`; what is new inside gets it when the module is compiled."""
-    return ast.copy_location(node, at)
+    """`node` at the first line of `at` (Python has the call of a method at its last line); what is new inside gets it
+    when the module is compiled."""
+    made: Any = ast.copy_location(node, at)
+    if hasattr(made, "lineno"):
+        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
+    return made

@@ -103,6 +103,8 @@ def _ends(body: list[ast.stmt]) -> bool:
     last = body[-1]
     if isinstance(last, ast.If):
         return _ends(last.body) and _ends(last.orelse)
+    if isinstance(last, ast.For | ast.While):
+        return _ends(last.orelse) and not any(_leaves(s, ast.Break) for s in last.body)
     return isinstance(last, ast.Return | ast.Raise)
 
 

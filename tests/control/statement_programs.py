@@ -62,7 +62,18 @@ def changed_by_a_closure(x):
     return total
 
 
+def asserted_size(x):
+    assert x.shape[0] < 50 or x.ndim == 2, "limits"
+    return x * 2
+
+
+def asserted_value(x):
+    assert x.min() > -100, "limits"
+    return x * 2
+
+
 PROGRAMS = [
+    (asserted_size, (uniform(8),)),
     (joined_conditions, (uniform(N), np.arange(N) % 7)),
     (smallest, (uniform(N), np.arange(N) % 7)),
     (long_unrolled, (uniform(8),)),

@@ -21,10 +21,14 @@ class Undefined:
 class Plain:
     """The operators, all run as Python."""
 
-    UNDEFINED = Undefined()
-
     def __init__(self):
         self.names = []
+
+    def unbound(self, name):
+        return Undefined()
+
+    def asserted(self, value):
+        return value
 
     def if_(self, condition, then, orelse, get, put, names):
         self.names.append(("if", names))
