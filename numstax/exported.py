@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from numstax import dtypes, interface, program
-from numstax.errors import ArtifactError, PythonNumberError, SizeError, ZeroDivideError
+from numstax.errors import ArtifactError, EmptyReductionError, PythonNumberError, SizeError, ZeroDivideError
 from numstax.interface import ArrayInput, Interface
 from numstax.ir.graph import Graph
 from numstax.ir.parse import parse_graph
@@ -31,6 +31,9 @@ from numstax.runtime.load import Entry, ObjectCode, processor
 from numstax.runtime.serial import Json, from_json, to_json
 from numstax.trace.arguments import Branch, Fixed, Leaf, Tree, builder
 from numstax.trace.declared import Dim
+
+_RAISED = {"zero": ZeroDivideError, "weights": ZeroDivideError, "empty": EmptyReductionError}
+"""What a function without its Python source raises for a requirement that does not hold, if not PythonNumberError."""
 
 FORMAT = 3
 """Goes up when the files, or the calling convention of the code in them, change."""
@@ -119,8 +122,9 @@ class Exported:
             outputs = self._launch.call(*passed, *(sizes[dim.name] for dim in declared.dims))
         except CannotRunError as error:
             if error.requirement:
-                kind = ZeroDivideError if error.requirement in ("zero", "weights") else PythonNumberError
-                raise kind(str(error), None, REQUIREMENTS[error.requirement].remedy) from None
+                raise _RAISED.get(error.requirement, PythonNumberError)(
+                    str(error), None, REQUIREMENTS[error.requirement].remedy
+                ) from None
             raise SizeError(f"{self.__name__} was exported for other results of a library function: {error}") from None
         for spec, value, used in zip(self._specs, given, inputs, strict=True):
             if isinstance(spec, ArrayInput) and spec.written and used is not value:

@@ -24,6 +24,7 @@ REQUIREMENTS = {
     "power": Requirement("an integer is raised to a negative integer power"),
     "scale": Requirement("the scale of a distribution is negative or not finite"),
     "weights": Requirement("the weights of an average sum to zero"),
+    "empty": Requirement("zero-size array to a reduction operation which has no identity"),
     "range": Requirement(
         "a Python integer is beyond 64 bits",
         "use NumPy integers, such as np.int64 or np.uint32, where they are to wrap around",

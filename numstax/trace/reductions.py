@@ -5,6 +5,7 @@ Low floats are reduced in float32 and rounded once at the end; small integers ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from numstax import dtypes
 from numstax.errors import EmptyReductionError, UnsupportedOperationError
 from numstax.ir import ops
-from numstax.ir.index import ONE, ZERO
+from numstax.ir.graph import Node
+from numstax.ir.index import ONE, ZERO, Index
 from numstax.trace import elementwise, extern
 from numstax.trace.array import TracedArray
 from numstax.trace.elements import stored
@@ -74,9 +76,10 @@ def reduction(
         node = masked.node
         x = masked
         axes = normalize_axes(axis, x.ndim)
-    if ordered and start is None and any(rec.shapes.equal(x.sizes[k], ZERO) for k in axes):
-        raise EmptyReductionError(f"zero-size array to reduction operation {op} which has no identity", user_origin())
     reduced = rec.nodes.reduce(op, node, axes, work)
+    if ordered and start is None:
+        message = f"zero-size array to reduction operation {op} which has no identity"
+        reduced = of_some(rec, reduced, [x.sizes[k] for k in axes], message)
     if start is not None:
         reduced = rec.elementwise(op, rec.fresh(reduced), start).node
     rest = [k for k in range(x.ndim) if k not in axes]
@@ -88,6 +91,24 @@ def reduction(
         shape = tuple(ONE if k in axes else n for k, n in enumerate(x.sizes))
         return rec.fresh(rec.nodes.reshape(node, shape), not shape)
     return rec.laid_out(node, layout, not node.shape)
+
+
+def of_some(rec: Recorder, reduced: Node, sizes: Sequence[Index], message: str) -> Node:
+    """A reduction over axes of these sizes, which means something only where none is 0.
+
+    Raises EmptyReductionError where one is; sizes that depend on data are looked at when the code runs, if it does.
+    """
+    for size in sizes:
+        answer = rec.shapes.known("==", size)
+        if answer is None and rec.shapes.has_hint(size):
+            answer = rec.shapes.equal(size, ZERO)
+        if answer:
+            raise EmptyReductionError(message, user_origin())
+        if answer is None:
+            count = rec.nodes.size(rec.shapes.resolve(size))
+            some = rec.nodes.elementwise("not_equal", (count, rec.nodes.constant(0, dtypes.INT64)), dtypes.BOOL)
+            reduced = rec.nodes.require(reduced, rec.nodes.broadcast(some, reduced.shape), "empty")
+    return reduced
 
 
 def _complex_order(

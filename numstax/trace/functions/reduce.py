@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numstax import dtypes
-from numstax.errors import EmptyReductionError, ShapeError
-from numstax.ir.index import ONE, ZERO
+from numstax.errors import ShapeError
+from numstax.ir.index import ONE
 from numstax.trace import extern, ufuncs
 from numstax.trace.array import TracedArray
 from numstax.trace.origin import user_origin
-from numstax.trace.reductions import reduction, scan
+from numstax.trace.reductions import of_some, reduction, scan
 from numstax.trace.registry import implements, xp
 from numstax.trace.sizes import normalize_axis
 
@@ -82,9 +82,8 @@ def _position(rec: Recorder, op: str, a: Any, axis: Any, out: Any, keepdims: boo
         return ufuncs.deliver(rec, extern.call(rec, getattr(np, op), (x,), kwargs, f"numpy.{op}"), out)
     flat = x.reshape(-1) if axis is None else x
     k = 0 if axis is None else normalize_axis(axis, x.ndim)
-    if rec.shapes.equal(flat.sizes[k], ZERO):
-        raise EmptyReductionError(f"attempt to get {op} of an empty sequence", user_origin())
     node = rec.nodes.reduce(op, flat.node, (k,), dtypes.INT64)
+    node = of_some(rec, node, (flat.sizes[k],), f"attempt to get {op} of an empty sequence")
     if keepdims:
         shape = tuple(ONE if axis is None or j == k else n for j, n in enumerate(x.sizes))
         node = rec.nodes.reshape(node, shape)
