@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from numstax.errors import DimensionError, TraceError
+from numstax.errors import ArgumentCountError, DimensionError, TraceError
 from numstax.exported import Baked, Contents, Exported
 from numstax.interface import ArrayInput, Assertion, Input, Interface, ScalarInput, describe, parts
 from numstax.ir.index import Index, Symbol, as_index, atoms, substitute
@@ -54,8 +54,14 @@ def export(
     SizeError : the example is not within the declared ranges.
     ConstraintError : the function does other things for some of the declared sizes; the text suggests a range.
     TraceError : something in the function cannot be captured.
+    ArgumentCountError : the arguments are no tuple or list, or are others than the function takes.
     """
     plain = function.__wrapped__ if isinstance(function, Jitted) else function
+    if not isinstance(args, tuple | list):
+        raise ArgumentCountError(
+            f"the example arguments are given as {type(args).__name__}, not as a tuple",
+            remedy=f"numstax.export({getattr(plain, '__name__', 'function')}, (x,))",
+        )
     args, kwargs = tuple(args), dict(kwargs or {})
     names = (*parameter_names(plain, args, kwargs), *kwargs)
     found = [part for name, value in zip(names, (*args, *kwargs.values()), strict=True) for part in parts(value, name)]

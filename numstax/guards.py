@@ -22,7 +22,7 @@ from numstax.ir.graph import CONTROL, Graph, InputSpec, control_bodies
 from numstax.runtime.arrays import contents
 from numstax.runtime.interop import Family, family_of, seen
 from numstax.size_guards import size_conditions
-from numstax.trace.captures import Outside
+from numstax.trace.captures import Outside, readable
 from numstax.trace.declared import axis_order
 from numstax.trace.draws import Ticket, form, is_generator
 from numstax.trace.environment import ShapeEnvironment
@@ -361,6 +361,9 @@ class Guard:
                 if sizes:
                     return f"{condition}, where {', '.join(f'{k} = {v}' for k, v in sizes.items())}"
                 left = condition.split(" == ")[0].split(" is ")[0]
+                text = readable(condition, self.names)
+                if text != condition:
+                    return f"not any more: {text}"
                 try:
                     return f"{condition} (was {eval(left, self.names, scope)!r:.80})"
                 except Exception:

@@ -138,10 +138,15 @@ class Interface:
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[tuple[str, object]]:
         """The parts of the arguments of a call."""
         values = dict(zip(self.parameters, args, strict=False)) | dict(kwargs)
-        repeated = kwargs.keys() & set(self.parameters[: len(args)])
-        if len(args) > len(self.parameters) or repeated or values.keys() != set(self.parameters):
-            given = ", ".join((*(f"argument {k}" for k in range(len(args))), *kwargs)) or "nothing"
-            raise ArgumentCountError(f"{self.function}({', '.join(self.parameters)}) was called with {given}")
+        wrong = [
+            *(["too many positional arguments"] if len(args) > len(self.parameters) else []),
+            *(f"multiple values for argument {name!r}" for name in self.parameters[: len(args)] if name in kwargs),
+            *(f"got an unexpected keyword argument {name!r}" for name in kwargs if name not in self.parameters),
+            *(f"missing a required argument: {name!r}" for name in self.parameters if name not in values),
+        ]
+        if wrong:
+            signature = f"{self.function}({', '.join(self.parameters)})"
+            raise ArgumentCountError(f"{self.function}() {wrong[0]}; it was exported as {signature}")
         return [part for name in self.parameters for part in parts(values[name], name)]
 
     def take(self, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[list[Any], dict[str, int]]:
@@ -154,6 +159,7 @@ class Interface:
         """
         found = self.bind(args, kwargs)
         if [name for name, _ in found] != [i.name for i in self.inputs]:
+            self._check_kinds(found)
             raise SignatureError(
                 f"the arguments are {_listed([name for name, _ in found])}; "
                 f"{self.function} was exported for {_listed([i.name for i in self.inputs])}"
@@ -161,6 +167,15 @@ class Interface:
         taken = [i.check(value) for i, (_, value) in zip(self.inputs, found, strict=True)]
         sizes = self._sizes(taken)
         return [v for i, v in zip(self.inputs, taken, strict=True) if isinstance(i, ArrayInput | ScalarInput)], sizes
+
+    def _check_kinds(self, found: Sequence[tuple[str, object]]) -> None:
+        """Raises SignatureError for a part that is a container where none was exported, or one of another kind."""
+        known = {i.name: i for i in self.inputs}
+        for name, value in found:
+            spec = known.get(name)
+            wanted = spec.value if isinstance(spec, FixedInput) else spec
+            if spec is not None and value != wanted and (isinstance(value, Container) or isinstance(wanted, Container)):
+                raise SignatureError(f"{name} is {_kind(value)}; it was exported as {_kind(wanted)}")
 
     @cached_property
     def arrays(self) -> list[ArrayInput]:
@@ -256,6 +271,15 @@ def parts(value: Any, name: str) -> Iterator[tuple[str, object]]:
             yield from parts(getattr(value, member), f"{name}.{member}")
     else:
         yield name, value
+
+
+def _kind(value: object) -> str:
+    """What a part of an argument is, or (of its row) has to be."""
+    if isinstance(value, Container):
+        return repr(value)
+    if isinstance(value, np.ndarray | ArrayInput):
+        return "an array"
+    return "a number" if isinstance(value, ScalarInput | IntegerInput | int | float | complex) else repr(value)
 
 
 def _type_name(value: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from textwrap import indent
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from numstax.cpu_emit.emit import emit
 from numstax.emit.verify_text import verify_text
-from numstax.errors import UnsupportedOperationError
+from numstax.errors import Origin, UnsupportedOperationError
 from numstax.hardware import Gpu, Hardware
 from numstax.ir.graph import Graph
 from numstax.ir.loops import EmittedControl, EmittedLoop, EmittedUnit, Schedule
@@ -151,8 +152,15 @@ def _check_length(region: Region) -> None:
     if seconds > LONGEST:
         raise UnsupportedOperationError(
             f"compiling its {len(lengths)} programs of {sum(lengths)} lines would take about {seconds:.0f} s",
+            _busiest(region.graph),
             remedy="jit the body of the loop, or write the loop with array operations",
         )
+
+
+def _busiest(graph: Graph) -> Origin | None:
+    """The line that most of the graph comes from."""
+    found = Counter(node.origin for node in graph.nodes() if node.origin is not None)
+    return max(found, key=found.__getitem__, default=None)
 
 
 def build(

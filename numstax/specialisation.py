@@ -9,6 +9,7 @@ from numstax import pipeline
 from numstax.guards import Guard
 from numstax.records import record
 from numstax.requirements import CannotRunError
+from numstax.trace.captures import readable
 from numstax.trace.draws import Ticket
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Artifact:
 
     def __str__(self) -> str:
         what = f"plain NumPy: {self.reason}" if self.reason else "compiled"
-        return "\n".join((f"{what}, when", *(f"  {condition}" for condition in self.guard.conditions)))
+        conditions = (readable(condition, self.guard.names) for condition in self.guard.conditions)
+        return "\n".join((f"{what}, when", *(f"  {condition}" for condition in conditions)))
 
 
 def undoing(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -86,7 +86,8 @@ class Arguments:
         if is_generator(value):
             return caller_generator(self._rebinder.rec, value, name)
         if draws_numbers(value):
-            raise SideEffectError(f"argument {name!r} draws random numbers", remedy="pass a numpy.random.Generator")
+            what = f"argument {name!r} is a {type(value).__name__}, which draws random numbers"
+            raise SideEffectError(what, remedy="pass a numpy.random.Generator: numpy.random.default_rng(seed)")
         return self.fixed(value, name)
 
     def fixed(self, value: Any, name: str) -> Any:

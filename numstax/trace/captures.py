@@ -6,6 +6,9 @@ its fingerprint.
 
 from __future__ import annotations
 
+import re
+import reprlib
+import types
 from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
@@ -71,6 +74,33 @@ class Outside:
 
     def holds(self) -> bool:
         return all(eval(condition, {**self.names}) for condition in self.conditions)
+
+
+def readable(condition: str, names: Mapping[str, Any]) -> str:
+    """A condition of the outside with what it is about in place of the names; others as they are."""
+
+    def shown(name: str) -> str:
+        value: Any = names[name]
+        if name.startswith("outside_get"):
+            value = value()
+        if value is MISSING or name.startswith("outside_container"):
+            return "a name that is absent" if value is MISSING else f"a {type(value).__name__}"
+        name = getattr(value, "__qualname__", "") or (value.__name__ if isinstance(value, types.ModuleType) else "")
+        plain = type(value).__repr__ is object.__repr__
+        return name or (f"a {type(value).__name__}" if plain else reprlib.repr(value))
+
+    for pattern, text in _READABLE:
+        if found := re.fullmatch(pattern, condition):
+            return text.format(shown(found[1]), *found.groups()[1:])
+    return condition
+
+
+_READABLE = (
+    (r"(outside_owner_\d+)\.(\w+) is outside_value_\d+", "{0}.{1} is unchanged"),
+    (r"\(outside_get_\d+\(\) is (outside_value_\d+) or .*\)", "{0}, found outside, is unchanged"),
+    (r"fingerprint\((outside_get_\d+)\(\)\) == outside_mark_\d+", "{0}, found outside, is unchanged"),
+    (r"len\((outside_container_\d+)\) == (\d+)", "{0} has {1} items"),
+)
 
 
 class Captures:

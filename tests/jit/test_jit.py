@@ -387,8 +387,9 @@ def test_a_loop_that_unrolls_to_too_much_runs_as_numpy(monkeypatch: pytest.Monke
     x = np.random.default_rng(0).standard_normal(43)
     with pytest.warns(numstax.NumstaxWarning, match="would take about [0-9]+ s"):
         np.testing.assert_array_equal(decorate(tree)(x), tree(x))
-    with pytest.raises(numstax.errors.UnsupportedOperationError, match="jit the body of the loop"):
+    with pytest.raises(numstax.errors.UnsupportedOperationError, match="jit the body of the loop") as caught:
         decorate(tree, strict=True)(x)
+    assert caught.value.origin.function == "tree"
 
 
 @decorate

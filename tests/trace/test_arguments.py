@@ -89,7 +89,7 @@ def test_wrong_number_of_arguments() -> None:
         (UnsupportedArrayError, np.ma.masked_array([1.0], [True]), "'thing' is a masked array"),
         (UnsupportedArrayError, np.rec.array([1.0]), "'thing' is a numpy.rec.recarray"),
         (UnsupportedArgumentError, object(), "'thing' is of type builtins.object"),
-        (SideEffectError, np.random.RandomState(1), "'thing' draws random numbers"),
+        (SideEffectError, np.random.RandomState(1), "'thing' is a RandomState, which draws random numbers"),
     ],
     ids=lambda v: getattr(v, "__name__", type(v).__name__),
 )

@@ -338,3 +338,24 @@ def test_an_element_of_a_small_captured_array_is_a_constant_as_long_as_it_stays(
         shifts[0] = shift
         np.testing.assert_array_equal(compiled(X), np.roll(X, shift))
         assert compiled.compile_count == count
+
+
+def test_guards_name_what_they_are_about() -> None:
+    scale = 2.5
+
+    def step(x):
+        return x * scale
+
+    def function(x):
+        return step(x) + 1
+
+    compiled = numstax.jit(function, strict=True, backend="reference")
+    compiled(np.ones(3))
+    (artifact,) = compiled.artifacts()
+    assert "function.__code__ is unchanged" in str(artifact)
+    assert "step.__code__ is unchanged" in str(artifact)
+    assert "2.5, found outside, is unchanged" in str(artifact)
+    assert "outside_" not in str(artifact)
+    scale = 3.5
+    assert "3.5" not in str(artifact)
+    assert artifact.guard.failing((np.ones(3),), {}) == "not any more: 2.5, found outside, is unchanged"
