@@ -137,8 +137,10 @@ def _summary(rows: list[dict], names: list[str]) -> None:
     header = ["row", "NumPy ms", *(f"{n} x" for n in names if n != "numpy"), "best/numstax", "best peer"]
     timing.print_table(header, body)
     missing = len(rows) - len(ratios)
-    print(f"\ngeometric means over {len(ratios)} rows: {timing.geometric_mean(speedups):.2f} times NumPy, ", end="")
-    print(f"{timing.geometric_mean(ratios):.2f} times the best peer measured; lowest {min(ratios, default=0):.2f}")
+    means = f"geometric means over {len(ratios)} rows: {timing.geometric_mean(speedups):.2f} times NumPy"
+    if set(names) - {"numpy", OURS}:
+        means += f", {timing.geometric_mean(ratios):.2f} times the best peer measured"
+    print(f"\n{means}; lowest {min(ratios, default=0):.2f}")
     if missing:
         print(f"{missing} row(s) without a right answer from numstax")
 

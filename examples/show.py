@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib.util
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ def run(
     if draw:
         parser.add_argument("--picture", help="where to save the picture, such as out.png (needs matplotlib)")
     options = parser.parse_args()
+    if draw and options.picture and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--picture needs matplotlib: pip install matplotlib")
     compiled, arguments = example(options.size)
     result, first = timed(compiled, arguments)
     _, again = timed(compiled, arguments)

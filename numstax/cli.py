@@ -35,9 +35,17 @@ from numstax.runtime.load import ObjectCode
 from numstax.tuning import CpuBench, GpuBench, Tuner
 
 BENCHES = ("fused", "op", "overhead", "compile_time", "dynamic", "programs", "gpu", "gemm", "conv", "tuned", "plot")
+LARGEST = 20
+"""Kernels that `numstax cache show` lists."""
 ON_GPU = ("gpu", "gemm", "conv", "tuned")
 _PACKAGES = ("numstax", "numpy", "numba", "llvmlite", "ml_dtypes", "sympy", "numba-cuda", "cuda-bindings")
 _ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,\s]*)\]")
+
+
+_TUNABLE = (
+    "There is a choice where a kernel works element by element, transposes, or reduces along the first axis; "
+    "on a GPU in products of matrices, too.  Kernels of whole rows (softmax, layernorm) often have one tiling only."
+)
 
 
 class UsageError(Exception):
@@ -75,16 +83,32 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--plot", metavar="PATH", help="also draw the fused graph as a picture (needs matplotlib)")
     explain.set_defaults(run=_explain)
 
-    tune = commands.add_parser("tune", help="measure tilings of a function's kernels, and keep the fastest")
-    tune.add_argument("function", metavar="FILE.py:FUNCTION | MODULE:FUNCTION")
+    tune = commands.add_parser(
+        "tune",
+        help="measure tilings of a function's kernels, and keep the fastest",
+        description=f"Measure tilings of a function's kernels; jit(tune=...) then uses the fastest.  {_TUNABLE}",
+    )
+    tune.add_argument("function", metavar="FILE.py:FUNCTION | MODULE:FUNCTION", help="the function to tune")
     tune.add_argument("arguments", nargs="*", help="arrays such as 'float32[256,1000]', or Python literals")
-    tune.add_argument("--method", choices=TUNING[1:], default="coordinate", help="how to search (default: coordinate)")
+    tune.add_argument(
+        "--method",
+        choices=TUNING[1:],
+        default="coordinate",
+        help="default: those next to the formulas'; coordinate (when not given): on from the best; random: 60 more",
+    )
     tune.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: tune kernels for the GPU")
     tune.add_argument("--plot", metavar="PATH", help="also draw the searches as a picture (needs matplotlib)")
     tune.set_defaults(run=_tune)
 
-    cache = commands.add_parser("cache", help="the disk cache of compiled kernels")
-    cache.add_argument("action", choices=["show", "clear"])
+    cache = commands.add_parser(
+        "cache",
+        help="the disk cache of compiled kernels",
+        description="The disk cache of compiled kernels; NUMSTAX_CACHE_DIR says where it is.",
+    )
+    cache.add_argument(
+        "action", choices=["show", "clear"], help="show: the number of kernels, and the largest; clear: remove them all"
+    )
+    cache.add_argument("--all", action="store_true", help=f"show all kernels, not only the {LARGEST} largest")
     cache.set_defaults(run=_cache)
 
     bench = commands.add_parser("bench", help="benchmarks (needs a checkout of the repository)", add_help=False)
@@ -148,7 +172,7 @@ def _tune(options: argparse.Namespace) -> None:
     for kernel in tuner.found:
         print(kernel)
     if not tuner.found:
-        print("no kernel has a tiling to choose")
+        print(f"no kernel has a tiling to choose.  {_TUNABLE}")
     elif options.plot:
         _draw(lambda path: draw_searches(tuner.found).savefig(path), options.plot)
 
@@ -214,9 +238,12 @@ def _cache(options: argparse.Namespace) -> None:
         stored.clear()
         print(f"removed {len(entries)} kernels from {directory}")
         return
-    for entry in entries:
-        print(f"{entry.nbytes:9}  {entry.path.with_suffix('.py').name}")
     print(f"{len(entries)} kernels, {sum(e.nbytes for e in entries)} bytes in {directory}")
+    shown = entries if options.all else entries[:LARGEST]
+    for entry in shown:
+        print(f"{entry.nbytes:9}  {entry.path.with_suffix('.py').name}")
+    if len(shown) < len(entries):
+        print(f"and {len(entries) - len(shown)} smaller ones (--all lists them)")
 
 
 def _bench(options: argparse.Namespace) -> None:

@@ -441,9 +441,9 @@ def jit(
     Returns
     -------
     A `Jitted`, called like `function`, with results of the same types, dtypes and shapes.  Its calls raise
-    UnsupportedDtypeError or UnsupportedArrayError for arrays that are refused; ShapeError, CastError and the like where
-    NumPy raises; and, under `strict`, UnsupportedArgumentError for other arguments that are, and TraceError for what
-    cannot be traced.
+    UnsupportedDtypeError or UnsupportedArrayError for arrays that cannot be compiled; ShapeError, CastError and the
+    like where NumPy raises; and, under `strict`, UnsupportedArgumentError for other arguments that cannot, and
+    TraceError for what cannot be traced.
     """
     if backend not in (None, "cpu", "reference", "simulate"):
         raise ValueError(f"backend must be 'cpu', 'reference' or 'simulate', got {backend!r}")

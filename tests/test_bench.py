@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench import timing
+from bench import fused, timing
 
 
 def test_quick_table_has_a_line_for_each_row() -> None:
@@ -44,3 +44,14 @@ def test_a_product_that_is_wrong_or_fails_ends_in_an_error(capsys: pytest.Captur
         gemm.run(rows, lambda row: {"name": row.name, **found[row.name]})
     assert "geometric mean of 1 rows: 2.000" in capsys.readouterr().out
     gemm.run(rows[:1], lambda row: {"name": row.name, **found[row.name]})
+
+
+@pytest.mark.parametrize(("names", "words"), [(["numpy"], False), (["numpy", "numexpr"], True)])
+def test_other_peers_are_summed_up_where_there_are_some(
+    names: list[str], words: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = {name: {"seconds": 2.0} for name in names} | {timing.OURS: {"seconds": 1.0}}
+    fused._summary([{"row": 1, "label": "a row", "runs": runs}], [timing.OURS, *names])
+    out = capsys.readouterr().out
+    assert "2.00 times NumPy" in out
+    assert ("best peer measured" in out) is words

@@ -63,7 +63,9 @@ def test_tune_measures_and_draws(
     assert "3 of 4 measured" in run(capsys, *arguments)
     assert "known from before" in run(capsys, *arguments, "--plot", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "no kernel" in run(capsys, "tune", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
+    said = run(capsys, "tune", f"{program}:scaled_sum", "float32[64,128]", "float32[128]")
+    assert "no kernel" in said
+    assert "reduces along the first axis" in said
     assert "--method" in refused(capsys, *arguments, "--method", "guess")
 
 
@@ -81,6 +83,24 @@ def test_cache_show_and_clear(
     monkeypatch.setenv("NUMSTAX_CACHE_DIR", str(tmp_path / "cache"))
     assert "0 kernels" in run(capsys, "cache", "show")
     assert "removed 0" in run(capsys, "cache", "clear")
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    for k in range(25):
+        (tmp_path / "cache" / f"kernel{k}-{k:032x}.o").write_bytes(b"0" * (k + 1))
+    total, *largest, rest = run(capsys, "cache", "show").splitlines()
+    assert total.startswith("25 kernels, 325 bytes")
+    assert len(largest) == cli.LARGEST
+    assert "kernel24-" in largest[0]
+    assert rest.startswith("and 5 smaller")
+    assert len(run(capsys, "cache", "show", "--all").splitlines()) == 26
+    assert "removed 25" in run(capsys, "cache", "clear")
+
+
+@pytest.mark.parametrize(("command", "words"), [("cache", ["show: ", "clear: "]), ("tune", ["random: ", "first axis"])])
+def test_help_describes_the_choices(capsys: pytest.CaptureFixture[str], command: str, words: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(word in text for word in words)
 
 
 @pytest.mark.parametrize(

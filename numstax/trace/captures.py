@@ -86,8 +86,8 @@ def readable(condition: str, names: Mapping[str, Any]) -> str:
         if value is MISSING or name.startswith("outside_container"):
             return "a name that is absent" if value is MISSING else f"a {type(value).__name__}"
         name = getattr(value, "__qualname__", "") or (value.__name__ if isinstance(value, types.ModuleType) else "")
-        plain = type(value).__repr__ is object.__repr__
-        return name or (f"a {type(value).__name__}" if plain else reprlib.repr(value))
+        kind: Any = type(value)
+        return name or (f"a {kind.__name__}" if kind.__repr__ is object.__repr__ else reprlib.repr(value))
 
     for pattern, text in _READABLE:
         if found := re.fullmatch(pattern, condition):

@@ -14,6 +14,7 @@ import pytest
 
 import examples
 import numstax
+from examples import show
 
 NAMES = sorted(m.name for m in pkgutil.iter_modules(examples.__path__) if m.name != "show")
 
@@ -72,3 +73,11 @@ def test_every_example_is_listed_and_explained() -> None:
         text = module(name).__doc__ or ""
         assert f"python -m examples.{name}" in text
         assert ("Method: " in text) or ("Source: " in text)
+
+
+def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["heat", "--picture", "heat.png"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        show.run(module("heat").example, found=str, draw=lambda figure, arguments, result: None)
+    assert capsys.readouterr().err.splitlines()[-1].endswith("--picture needs matplotlib: pip install matplotlib")
