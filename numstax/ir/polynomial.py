@@ -414,7 +414,20 @@ def non_negative(a: Index) -> bool:
     if hi is not None and hi < 0:
         return False
     hi = bounds(_maximise(-a))[1]
-    return hi is not None and hi <= 0
+    if hi is not None and hi <= 0:
+        return True
+    plain = _without_quotients(a)
+    return plain is not a and non_negative(plain)
+
+
+def _without_quotients(a: Index) -> Index:
+    """The same Index with ``v - v % k`` in place of ``k*(v // k)``."""
+    for mono, coef in a.terms:
+        if len(mono) == 1 and isinstance(mono[0], Quotient):
+            value, k = mono[0].value, mono[0].divisor
+            if k.value and coef % k.value == 0:
+                a = a - as_index(mono[0]) * coef + (value - value % k) * (coef // k.value)
+    return a
 
 
 def _maximise(a: Index) -> Index:

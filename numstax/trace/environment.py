@@ -41,6 +41,9 @@ from numstax.records import record
 from numstax.trace.origin import user_origin
 from numstax.trace.sizes import Shape, text
 
+_FEW = 5
+"""So many facts are added up in every way; of more, two at a time."""
+
 
 @record
 class Fact:
@@ -132,6 +135,10 @@ class ShapeEnvironment:
         if at_most is not None and at_most.value is None:
             self._learn(Fact(">=", at_most - size, guarded=False))
         return size
+
+    def note(self, index: Index) -> None:
+        """``index >= 0`` holds, whatever the values are."""
+        self._learn(Fact(">=", index, guarded=False))
 
     @contextmanager
     def counter(self, trips: Index | None) -> Iterator[Index]:
@@ -241,14 +248,15 @@ class ShapeEnvironment:
                     return True
                 if less(index + fact.index, ZERO) is True:
                     return False
-        return True if self._follows(index, [f for f in self.facts if not f.guarded]) else None
+        facts = [f for f in self.facts if not f.guarded]
+        return True if self._follows(index, facts, len(facts) if len(facts) <= _FEW else 2) else None
 
-    def _follows(self, index: Index, facts: list[Fact]) -> bool:
-        """Is ``index >= 0`` a sum of facts about counters and a number of elements, each used once?"""
-        for k, fact in enumerate(facts):
+    def _follows(self, index: Index, facts: list[Fact], most: int) -> bool:
+        """Is ``index >= 0`` a sum of at most so many facts about counters and numbers of elements, each used once?"""
+        for k, fact in enumerate(facts if most else ()):
             if fact.relation == ">=" and set(_symbols(index)) & set(_symbols(fact.index)):
                 rest = index - fact.index
-                if less(rest, ZERO) is False or self._follows(rest, facts[:k] + facts[k + 1 :]):
+                if less(rest, ZERO) is False or self._follows(rest, facts[:k] + facts[k + 1 :], most - 1):
                     return True
         return False
 

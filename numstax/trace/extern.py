@@ -105,7 +105,7 @@ def call(
     reference = _dotted(function, name)
     if len(parts) != 1 and any(isinstance(p, tuple | list) for p in result):
         reference, args_tree = _dotted(host.flattened, name_of(host.flattened)), (function, *args_tree)
-    with before_bodies(rec, arrays) if function in PLACES else nullcontext():
+    with before_bodies(rec, arrays) if function in PLACES or function is host.as_many else nullcontext():
         symbols = len(rec.shapes.values)
         sizes = shapes(parts) if shapes else result_shapes(rec, function, args, kwargs, arrays, parts)
         counts = len(rec.shapes.values) > symbols

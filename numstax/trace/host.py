@@ -88,6 +88,11 @@ def count(mask: np.ndarray) -> np.ndarray:
     return np.empty(np.count_nonzero(mask), np.bool_)
 
 
+def as_many(size: int) -> np.ndarray:
+    """An array of so many elements, or of none where the number is negative; their values mean nothing."""
+    return np.empty(max(size, 0), np.bool_)
+
+
 def flattened(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """The results of a function that nests them in lists and tuples, one after the other."""
     found: list[Any] = []

@@ -19,6 +19,7 @@ from numstax.ir.index import ONE, ZERO, Index, as_index
 from numstax.records import record
 from numstax.trace import extern, host
 from numstax.trace.array import TracedArray
+from numstax.trace.clamped import depends_on_counter, positive
 from numstax.trace.elements import stored
 from numstax.trace.environment import ShapeEnvironment
 from numstax.trace.origin import user_origin
@@ -54,7 +55,7 @@ def getitem(rec: Recorder, x: TracedArray, key: object) -> TracedArray | Selecti
         kinds.append("array")
     if "array" in kinds:
         return _gather(rec, x, items)
-    view = _basic(rec.shapes, x, items)
+    view = _basic(rec, x, items)
     if not view.sizes and not has_ellipsis:
         return rec.fresh(view.node, is_scalar=True)
     return view
@@ -80,7 +81,7 @@ def setitem(rec: Recorder, x: TracedArray, key: object, value: object) -> None:
             return
         target = places.base.derive(places.view)
     else:
-        target = _basic(rec.shapes, x, items)
+        target = _basic(rec, x, items)
     if isinstance(value, TracedArray) and value.storage is target.storage and value.views == target.views:
         return
     target.store(fitted(rec, value, target))
@@ -93,7 +94,7 @@ def scatter(rec: Recorder, op: str, x: TracedArray, key: object, value: object) 
     if "mask" in kinds:
         return False
     if "array" not in kinds:
-        target = _basic(rec.shapes, x, items)
+        target = _basic(rec, x, items)
         target.store(rec.nodes.elementwise(op, (target.node, fitted(rec, value, target)), x.dtype))
         return True
     places = _places(rec, x, items)
@@ -266,8 +267,39 @@ def _range(shapes: ShapeEnvironment, part: slice, size: Index) -> tuple[Index, I
     return start, step, count, slice(start, stop if forward or shapes.at_least(stop, 0) else None, step)
 
 
-def _basic(shapes: ShapeEnvironment, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
+def _open_range(rec: Recorder, part: slice, size: Index) -> tuple[Index, Index, Index, slice] | None:
+    """As `_range`, where the size depends on values and may be less than what the slice names: ``x[mask][:3]``.
+
+    The start may then lie beyond the elements, of which there are none.  None where `_range` can tell.
+    """
+    shapes = rec.shapes
+    size, step = shapes.resolve(size), ONE if part.step is None else size_of(part.step)
+    ends = [None if end is None else shapes.resolve(size_of(end)) for end in (part.start, part.stop)]
+    if shapes.has_hint(size) or not shapes.known(">=", step - 1) or not shapes.known(">=", size):
+        return None
+    from_start = [end is None or shapes.known(">=", end) for end in ends]
+    if None in from_start or depends_on_counter(shapes, size, step, *(end for end in ends if end is not None)):
+        return None
+    if all(
+        end is None or shapes.known(">=", size - (end if low else -end))
+        for end, low in zip(ends, from_start, strict=True)
+    ):
+        return None
+    first, last = (end if end is None or low else end + size for end, low in zip(ends, from_start, strict=True))
+    start = ZERO if first is None else positive(rec, first, size) if not from_start[0] else first
+    if last is None or shapes.known(">=", size - last):
+        span = positive(rec, (size if last is None else last) - start, size)
+    else:
+        span = positive(rec, positive(rec, size - start, size) - positive(rec, size - last, size), size)
+    count = (span - 1) // step + 1
+    return (
+        (start, step, count, slice(start, start + span, step)) if count is not ZERO else (ZERO, ONE, ZERO, slice(0, 0))
+    )
+
+
+def _basic(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> TracedArray:
     """The view that integers, slices and new axes make; array items keep their axis whole."""
+    shapes = rec.shapes
     starts: list[Index] = []
     steps: list[Index] = []
     sizes: list[Index] = []
@@ -286,7 +318,8 @@ def _basic(shapes: ShapeEnvironment, x: TracedArray, items: Sequence[_Item]) -> 
                 start, step, size = _wrap(shapes, size_of(item.value), axis, size), ONE, ONE
                 part = slice(start, start + 1, ONE)
             else:
-                start, step, size, part = _range(shapes, item.value if item.kind == "slice" else slice(None), size)
+                given = item.value if item.kind == "slice" else slice(None)
+                start, step, size, part = _open_range(rec, given, size) or _range(shapes, given, size)
                 shape.append(size)
                 keep.append(axis)
             starts.append(start)
@@ -327,7 +360,7 @@ class _Places:
 def _places(rec: Recorder, x: TracedArray, items: Sequence[_Item]) -> _Places:
     """The elements at array items, and at integer items beside them."""
     axes = tuple(k for k, i in enumerate(items) if i.kind in ("array", "int"))
-    base = _basic(rec.shapes, x, [_Item("slice", slice(None)) if i.kind == "int" else i for i in items])
+    base = _basic(rec, x, [_Item("slice", slice(None)) if i.kind == "int" else i for i in items])
     given = [rec.lift(items[k].value) for k in axes]
     common = rec.shapes.broadcast(*(i.sizes for i in given))
     for index, axis in zip(given, axes, strict=True):
@@ -358,7 +391,7 @@ def _select(rec: Recorder, x: TracedArray, items: Sequence[_Item], k: int) -> Tr
     """The elements under the mask, which is item k; the others are slices and new axes."""
     mask: TracedArray = items[k].value
     _mask_fits(x, mask, sum(i.axes for i in items[:k]))
-    base, given = rec.fresh(_basic(rec.shapes, x, items).node), rec.fresh(mask.node)
+    base, given = rec.fresh(_basic(rec, x, items).node), rec.fresh(mask.node)
     if k == 0 and mask.ndim:
         return Selection(rec, base, given)
     return selected(rec, base, given, k)
@@ -389,7 +422,7 @@ def _assign_mask(rec: Recorder, x: TracedArray, items: Sequence[_Item], value: A
     at = next(k for k, i in enumerate(items) if i.kind == "mask")
     if any(i.kind in ("array", "int", "new") or (i.kind == "mask" and k != at) for k, i in enumerate(items)):
         return False
-    target = _basic(rec.shapes, x, items)
+    target = _basic(rec, x, items)
     mask: TracedArray = items[at].value
     _mask_fits(target, mask, at)
     rest = target.sizes[at + mask.ndim :]

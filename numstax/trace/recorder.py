@@ -61,6 +61,8 @@ class Recorder:
         """Memory of the inputs, in their order."""
         self.binders: list[Node] = []
         """Results whose shapes show sizes that depend on data."""
+        self.clamped: dict[Index, tuple[Index, Node]] = {}
+        """For a size, what is left of it where it is negative, and the node that shows that."""
         self.counts: dict[Node, Index] = {}
         """How many elements of a mask are not 0."""
         self.constants: dict[int, tuple[np.ndarray, np.ndarray, TracedArray]] = {}

@@ -257,8 +257,8 @@ def test_check_states_what_cannot_be_known():
         compiled(np.zeros(4))
     with pytest.raises(AssertionError):
         first_two(np.zeros(4))
-    with pytest.raises(DataDependentError, match=r"numstax\.check\(u0 >= 4\)"):
-        dynamic(lambda x: np.flatnonzero(x)[:4])(np.ones(9))
+    with pytest.raises(DataDependentError, match=r"numstax\.check\(.* >= 4\)"):
+        dynamic(lambda x: np.flatnonzero(x)[3])(np.ones(9))
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -282,3 +282,13 @@ def test_text_divides_by_sizes_that_may_be_zero(a: Index, b: Index) -> None:
             assert got == evaluate(index, env)
             if evaluate(b, env) > 0 and index is a // b:
                 assert got == evaluate(a, env) // evaluate(b, env)
+
+
+def test_a_multiple_of_a_quotient_is_no_more_than_the_dividend() -> None:
+    n = symbol("n", 0)
+    for k in (2, 3):
+        assert less(n, n // k * k) is False
+        assert less(n + 1, (n + 1) // k * k) is False
+        assert less(n // k * k + k, n + 1) is False
+        assert less(n, n // k * k + 1) is None
+    assert less(n, 2 * (n // 3)) is not True
