@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numstax.trace.origin import source_line
 from numstax.trace.sizes import Condition
 
 
@@ -16,8 +17,11 @@ def check(condition: Any, message: str = "numstax.check failed") -> None:
     Raises
     ------
     AssertionError : the condition does not hold.
+    SizeError : the same, in compiled code; the text is the message, by default with the line of the program.
     """
     if isinstance(condition, Condition):
+        line = source_line()
+        message = f"{message}: {line}" if line and message == "numstax.check failed" else message
         condition.recorder.shapes.state(condition.relation, condition.index, message)
     elif not condition:
         raise AssertionError(message)

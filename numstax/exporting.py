@@ -17,7 +17,7 @@ import numpy as np
 
 from numstax.errors import ArgumentCountError, DimensionError, TraceError
 from numstax.exported import Baked, Contents, Exported
-from numstax.interface import ArrayInput, Assertion, Input, Interface, ScalarInput, describe, parts
+from numstax.interface import ArrayInput, Assertion, FixedInput, Input, Interface, ScalarInput, describe, parts
 from numstax.ir.index import Index, Symbol, as_index, atoms, substitute
 from numstax.ir.show import show_graph
 from numstax.ir.values import shape_value
@@ -25,6 +25,7 @@ from numstax.jit import Jitted, process
 from numstax.pipeline import compile_graph
 from numstax.trace.arguments import parameter_names
 from numstax.trace.declared import Decision, Declared, DeclaredShapes, Dim
+from numstax.trace.draws import is_generator
 from numstax.trace.environment import Fact
 from numstax.trace.resolve import map_sizes
 from numstax.trace.tracer import Traced, trace
@@ -163,6 +164,13 @@ def _own_positions(traced: Traced) -> list[int]:
 
 def _marked_written(inputs: Sequence[Input], traced: Traced) -> tuple[Input, ...]:
     if traced.draws:
+        names = [spec.name for spec in inputs if isinstance(spec, FixedInput) and is_generator(spec.value)]
+        if names:
+            raise TraceError(
+                f"the argument {names[0]!r} is a random generator; exported functions take arrays and numbers",
+                remedy="draw before the call and pass the numbers, or seed a generator inside: "
+                "numpy.random.default_rng(seed)",
+            )
         raise TraceError(
             "the function draws from a random generator of this process",
             remedy="seed one inside it: numpy.random.default_rng(seed)",

@@ -237,7 +237,7 @@ class Release:
 
 @record
 class Check:
-    """Raise SizeError with the message and both values, unless the size expressions are equal (kind 'eq') or
+    """Raise SizeError with the message, unless the size expressions are equal (kind 'eq') or
     ``a <= b`` ('le')."""
 
     kind: str

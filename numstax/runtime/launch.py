@@ -55,7 +55,7 @@ def launcher(plan: Plan, machine: Machine, observe: Callable[[str], None] | None
         "results_of": results_of,
         "check_shape": check_shape,
         "ndarray": np.ndarray,
-        "size_error": size_error,
+        "SizeError": SizeError,
         "CannotRunError": CannotRunError,
         "observe": observe,
         **constants,
@@ -110,13 +110,6 @@ def check_status(status: np.ndarray, checks: Sequence[Checked]) -> None:
         if what != "index":
             raise CannotRunError.unmet(what, line)
         raise OutOfBoundsError(f"index {index} is out of bounds for axis with size {size}", Origin.parse(line))
-
-
-def size_error(message: str, *values: object) -> SizeError:
-    """`values`: expression and value in turn."""
-    sizes = dict(zip(values[::2], values[1::2], strict=True))
-    known = (f"{text} is {value}" for text, value in sizes.items() if text != str(value))
-    return SizeError(f"{message}: {', '.join(known)}")
 
 
 def results_of(returned: object) -> Sequence[object]:

@@ -190,7 +190,7 @@ class Writer:
                 yield f"del {step.name}"
             case Check():
                 yield f"if not {step.a} {_RELATIONS[step.kind]} {step.b}:"
-                yield f"    raise size_error({step.message!r}, {step.a!r}, {step.a}, {step.b!r}, {step.b})"
+                yield f"    raise SizeError({step.message!r})"
 
     def _control(self, step: ControlStep) -> Iterator[str]:
         if step.kind == "choice":

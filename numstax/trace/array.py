@@ -28,7 +28,7 @@ from numstax.ir.index import Index
 from numstax.trace import attributes, host
 from numstax.trace.attributes import Flags, FlatIterator
 from numstax.trace.layout import Strides
-from numstax.trace.origin import user_origin
+from numstax.trace.origin import name_in_program, user_origin
 from numstax.trace.sizes import Shape, total
 from numstax.trace.views import BitcastView, View
 
@@ -264,7 +264,8 @@ class TracedArray:
         """The value, when it is the same for all arguments; else a DataDependentError."""
         known = self.recorder.demanded(self.node)
         if known is None:
-            whose = "a traced array"
+            name = name_in_program(self)
+            whose = "a traced array" if not name else f"{name!r}, which depends on the values of arrays"
             if self.node.op == "input":
                 kind = "number" if self.is_scalar else "array"
                 whose = f"the traced {kind} {self.recorder.inputs[self.node.attr('position')].name!r}"
@@ -285,7 +286,13 @@ class TracedArray:
         return complex(self.value("complex() takes the value", "keep it an array: .astype(complex)"))
 
     def __index__(self) -> int:
-        return operator.index(self.value("a size, index or loop bound is the value", "pass it as a Python int")[()])
+        remedy = "pass it as a Python int"
+        if self.node.op != "input":
+            remedy = (
+                "return the whole array and this number, and slice outside: a, n = f(x); a[:n]; "
+                "inside, a mask selects: a[np.arange(len(a)) < n]"
+            )
+        return operator.index(self.value("a size, index or loop bound is the value", remedy)[()])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.value("conversion to numpy.ndarray needs the value", "convert it outside the function").astype(

@@ -40,7 +40,7 @@ def _places(rec: Recorder, mask: TracedArray, value: int) -> Index:
     while node.op == "reshape":
         node = node.args[0]
     if node not in rec.counts:
-        rec.counts[node] = rec.shapes.unbacked(value, total(mask.sizes))
+        rec.counts[node] = rec.shapes.unbacked(value, total(mask.sizes), origin=node.origin)
     return rec.shapes.resolve(rec.counts[node])
 
 

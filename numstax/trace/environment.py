@@ -13,7 +13,8 @@ A static trace has an environment without symbols, in which every question has a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -86,6 +87,10 @@ class ShapeEnvironment:
         """Stated by the user about sizes without a hint: rows of Graph.asserts."""
         self.counters: set[str] = set()
         """The names of the counters of loops."""
+        self.names: dict[str, str] = {}
+        """What the program calls the size that a symbol stands for: ``x.shape[0]``."""
+        self.made_at: dict[str, Origin | None] = {}
+        """The line at which a size that depends on data came up."""
         self.values: dict[str, int] = {}
         """The value of each symbol in the call that is traced; also of symbols without a hint."""
         self.integers: list[Index] = []
@@ -126,12 +131,14 @@ class ShapeEnvironment:
     def integer(self, value: int, name: str) -> Index:
         """The integer argument `name`; it has a symbol of its own."""
         size = self._new("n", *self._bounds(value), value) if self.mode and value > 1 else as_index(value)
+        self.names[str(size)] = name
         self.integers.append(size)
         return size
 
-    def unbacked(self, value: int, at_most: Index | None, at_least: int = 0) -> Index:
-        """A size that depends on data: `value` in this call, between these bounds."""
+    def unbacked(self, value: int, at_most: Index | None, at_least: int = 0, origin: Origin | None = None) -> Index:
+        """A size that depends on data: `value` in this call, between these bounds.  `origin` : where it came up."""
         size = self._new("u", at_least, None if at_most is None else bounds(at_most)[1], value, has_hint=False)
+        self.made_at[str(size)] = origin or user_origin()
         if at_most is not None and at_most.value is None:
             self._learn(Fact(">=", at_most - size, guarded=False))
         return size
@@ -159,6 +166,7 @@ class ShapeEnvironment:
         """Shape and strides (in elements) of the argument `name`.  Strides are products of sizes where the array is
         dense, constants inside the innermost size, else symbols."""
         shape = tuple(map(self.dimension, sizes))
+        self.names |= {str(n): f"{name}.shape[{k}]" for k, n in enumerate(shape) if str(n) not in self.names}
         if not self.mode:
             return shape, tuple(map(as_index, steps))
         strides = list(contiguous_strides(shape))
@@ -219,16 +227,37 @@ class ShapeEnvironment:
         answer = self.known(relation, index)
         if answer is None:
             if not self.has_hint(index):
-                question = Fact(relation, index)
-                raise DataDependentError(
-                    f"it is not known whether {question}, since a size depends on the values of an array",
-                    user_origin(),
-                    f"state it, if it always holds: numstax.check({question})",
-                )
+                raise self._unknown(relation, index)
             value = hint(index)
             answer = {">=": value >= 0, "==": value == 0, "!=": value != 0}[relation]
             self._learn(_negated(relation, index) if not answer else Fact(relation, index, True, user_origin()))
         return answer
+
+    def _unknown(self, relation: str, index: Index) -> DataDependentError:
+        """The refusal to decide: says what the sizes are, and what to state."""
+        question = f"it is not known whether {_renamed(str(Fact(relation, index)), self.names)}"
+        unknown = [a.name for a in dict.fromkeys(_symbols(index)) if a.hint is None]
+        counters = [name for name in unknown if name in self.counters]
+        if counters:
+            return DataDependentError(
+                f"{question} in every iteration, where {' and '.join(counters)} counts those of a loop",
+                user_origin(),
+                "bound the slice so that it fits in every iteration, or choose elements of the whole with a mask; "
+                "a short loop over a number that is known, without dynamic=True, is written out",
+            )
+        found = "; ".join(f"{name} is the number of elements found at {self.made_at.get(name)}" for name in unknown)
+        symbol = index.terms[0][0][0] if len(unknown) == 1 and index.terms[0][0] else None
+        is_empty = relation == "==" and isinstance(symbol, Symbol) and index in (as_index(symbol), -as_index(symbol))
+        condition = Fact(">=", as_index(symbol) - 1) if is_empty and symbol is not None else Fact(relation, index)
+        here, where = self.names, f", with sizes of the program for {' and '.join(unknown)}"
+        if len(unknown) == 1:
+            here = here | {unknown[0]: "selected.shape[0]"}
+            where = ", where selected is the array made there"
+        return DataDependentError(
+            f"{question}, since a size depends on the values of an array: {found}",
+            user_origin(),
+            f"state it, if it always holds: numstax.check({_renamed(str(condition), here)}){where}",
+        )
 
     def known(self, relation: str, index: Index) -> bool | None:
         """The answer, when bounds and facts give it."""
@@ -427,6 +456,10 @@ class ShapeEnvironment:
         self.facts = [f for f in self.facts if f.index.value is None]
         if isinstance(atom, Symbol):
             self._pinned = [replace(f, index=substitute(f.index, step)) for f in self._pinned]
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"[^\W\d]\w*", lambda found: names.get(found[0], found[0]), text)
 
 
 def _symbols(index: Index) -> list[Symbol]:

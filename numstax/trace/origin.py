@@ -6,10 +6,12 @@ Parts of a function that the rewriter made functions of (see `source`) count as 
 from __future__ import annotations
 
 import contextlib
+import linecache
 import re
 import sys
 from functools import cache, lru_cache
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 
@@ -31,12 +33,30 @@ def _origin(file: str, line: int, function: str) -> Origin:
 
 def user_origin() -> Origin | None:
     """Where the user's code stands; None when no such frame is on the stack."""
-    frame = sys._getframe(1)
-    while frame is not None and _is_internal(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
+    frame = _user_frame()
     if frame is None:
         return None
     return _origin(frame.f_code.co_filename, frame.f_lineno, _name(frame.f_code.co_qualname))
+
+
+def _user_frame() -> FrameType | None:
+    frame = sys._getframe(1)
+    while frame is not None and _is_internal(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame
+
+
+def source_line() -> str:
+    """The text of the line where the user's code stands; '' where it is not known."""
+    origin = user_origin()
+    return "" if origin is None else linecache.getline(origin.file, origin.line).strip()
+
+
+def name_in_program(value: object) -> str:
+    """A variable of the user's code that holds the value, where that stands; '' if there is none."""
+    frame = _user_frame()
+    names = () if frame is None else [n for n, v in frame.f_locals.items() if v is value and n.isidentifier()]
+    return next((n for n in names if not n.endswith("_")), "")
 
 
 @cache
