@@ -13,7 +13,7 @@ several views, or broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from numstax import dtypes
 from numstax.ir.graph import CONTROL, Graph, Node, control_args, is_state, topological
@@ -95,13 +95,13 @@ Site = tuple[object, ...]
 """Where the code for a node stands: a root, then what led from there to other elements."""
 
 
-Chosen = Callable[[Node, bool], bool]
-"""Given a product of matrices, and whether something follows it element by element: is it a loop of ours, not a call of
-a library?"""
+Chosen = Callable[[Mapping[Node, bool]], Iterable[Node]]
+"""Given the products of matrices of a graph, and whether something follows each element by element: which of them are
+loops of ours, not calls of a library?"""
 
 
-def by_library(node: Node, followed: bool) -> bool:
-    return False
+def by_library(products: Mapping[Node, bool]) -> Iterable[Node]:
+    return ()
 
 
 def read_only(node: Node) -> bool:
@@ -133,14 +133,41 @@ def storage(
     """`private` : nobody sees the arguments when something fails.  `computes` : may a kernel for this product compute
     its factors element by element?"""
     order = topological(wanted)
-    followed = {a for node in order if node.op in ELEMENTWISE or node.op == "cast" for a in node.args}
-    products = frozenset(node for node in order if node.op == "matmul" and chosen(node, node in followed))
+    followed = _followed(order)
+    products = frozenset(chosen({node: node in followed for node in order if node.op == "matmul"}))
     memory = [node for node in order if _has_memory(node) or (node.op == "require" and not private)]
     unsafe = failing(order, memory)
     loading = frozenset(node for node in products if not computes(node))
-    forced = {*wanted, *(a for node in order for a in _whole(node, unsafe, products, loading))}
+    # reductions would compute it where they read it
+    behind = (followed[node] for node in products if node in followed)
+    forced = {*wanted, *behind, *(a for node in order for a in _whole(node, unsafe, products, loading))}
     stored = {*memory, *(n for n in order if n in forced and n.op not in LEAVES)}
     return _Chooser(order, stored).run(products)
+
+
+def _followed(order: Sequence[Node]) -> dict[Node, Node]:
+    """Products that something follows element by element, and the last of what follows with nothing beside it; the
+    product itself where it has several users, and one of them is read by no reduction."""
+    users: dict[Node, list[Node]] = {}
+    reduced: set[Node] = set()
+    for node in reversed(order):
+        if node.op.startswith(("reduce_", "scan_")) or (node in reduced and (_is_pointwise(node) or node.op in VIEWS)):
+            reduced.update(node.args)
+        for arg in dict.fromkeys(node.args):
+            users.setdefault(arg, []).append(node)
+    found = {}
+    for node in order:
+        if node.op == "matmul":
+            last = node
+            while len(after := users.get(last, [])) == 1 and _is_pointwise(after[0]) and after[0].shape == node.shape:
+                (last,) = after
+            if last is not node or any(_is_pointwise(user) and user not in reduced for user in users.get(node, [])):
+                found[node] = last
+    return found
+
+
+def _is_pointwise(node: Node) -> bool:
+    return node.op in ELEMENTWISE or node.op == "cast"
 
 
 def _has_memory(node: Node) -> bool:

@@ -4,13 +4,14 @@ The kernel holds a tile of the result in registers.  It reads the right factor f
 of a tile lie side by side, and copies rows of the left factor likewise, as many as fit the second-level cache beside a
 panel.  What follows element by element reads each tile while it is in the first-level cache.
 
-A node of the graph enters, and whether it becomes such a kernel leaves; then a Kernel that begins with a product
+The products of a graph enter, and those that become such kernels leave; then a Kernel that begins with a product
 enters, and it leaves with its tiling, behind the kernels that make the panels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from numstax import dtypes
@@ -20,7 +21,7 @@ from numstax.ir.graph import Node
 from numstax.ir.index import ONE, ZERO, Index, Var, as_index, atoms, contiguous_strides, divides, hint, product
 from numstax.ir.loops import Buffer, Instr, Kernel, Loop, MatrixTiling, Store, Tiling
 from numstax.ir.ops import VIEWS
-from numstax.tiles.candidates import LIBRARY, Candidate, cheapest
+from numstax.tiles.candidates import LIBRARY, Candidate
 
 FAMILY = "panels"
 ACROSS = 2
@@ -41,15 +42,24 @@ COPIED, PASSED = 8, 10
 CLOCK = 3e9
 
 
-def is_kernel(node: Node, followed: bool) -> bool:
-    """Is this product of matrices a kernel rather than a call of the library?  Where nothing follows it is the
-    library's, whose result is NumPy's to the last bit."""
+def kernels(products: Mapping[Node, bool]) -> Iterable[Node]:
+    """Which products of a graph are kernels, rather than calls of the library: all or none, as takes less time in all.
+    For some 20 ms after a call, the library's threads ask for more work again and again, and take the cores from ours.
+    Where nothing follows any product, all are the library's, whose results are NumPy's to the last bit."""
+    if not (any(products.values()) and all(map(_can_be_kernel, products))):
+        return ()
+    totals = dict.fromkeys((LIBRARY, FAMILY), 0.0)
+    for node, followed in products.items():
+        a, b = node.args
+        *batch, m, k = (hint(n) for n in a.shape)
+        for one in candidates(m, hint(b.shape[-1]), k, node.dtype.itemsize, batch, host(), followed):
+            totals[one.template] += math.inf if one.reason else one.cost
+    return products if totals[FAMILY] < totals[LIBRARY] else ()
+
+
+def _can_be_kernel(node: Node) -> bool:
     plain = not (node.attr("group") or node.attr("template")) and node.dtype in (dtypes.FLOAT32, dtypes.FLOAT64)
-    if not (followed and plain and all(a.dtype == node.dtype and _is_read(a) for a in node.args)):
-        return False
-    a, b = node.args
-    *batch, m, k = (hint(n) for n in a.shape)
-    return cheapest(candidates(m, hint(b.shape[-1]), k, node.dtype.itemsize, batch, host())).template == FAMILY
+    return plain and all(a.dtype == node.dtype and _is_read(a) for a in node.args)
 
 
 def _is_read(factor: Node) -> bool:
@@ -59,11 +69,13 @@ def _is_read(factor: Node) -> bool:
     return factor.op not in ("constant", "size", "iota", "empty")
 
 
-def candidates(m: int, n: int, k: int, itemsize: int, batch: list[int], machine: Hardware) -> tuple[Candidate, ...]:
-    """The library with a pass over its result, and the kernel, for an (m, k) by an (k, n) matrix."""
+def candidates(
+    m: int, n: int, k: int, itemsize: int, batch: list[int], machine: Hardware, followed: bool = True
+) -> tuple[Candidate, ...]:
+    """The library, with a pass over its result if something follows, and the kernel: (m, k) by (k, n) matrices."""
     count, lanes = hint(product(batch)), machine.lanes(itemsize)
     vectors = count * m * n * k / lanes / machine.cores / LIBRARY_SHARE
-    library = vectors + PASSED * count * m * n / lanes / machine.cores
+    library = vectors + followed * PASSED * count * m * n / lanes / machine.cores
     every = (Candidate(LIBRARY, library / CLOCK),)
     reason = _binding(m, n, k, machine)
     if reason:

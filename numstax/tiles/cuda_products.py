@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,9 +44,9 @@ COPYING, FETCHING = 128, 32
 through its registers; half of that where several variables number terms, which makes addresses longer."""
 
 
-def is_kernel(node: Node, followed: bool) -> bool:
-    """Is this product of matrices a kernel of ours, whatever follows it, rather than a call of a library?"""
-    return dtypes.kind(node.dtype) in "iuf" and node.attr("template") != LIBRARY
+def kernels(products: Iterable[Node]) -> list[Node]:
+    """Which products of matrices are kernels of ours, whatever follows them, rather than calls of a library?"""
+    return [node for node in products if dtypes.kind(node.dtype) in "iuf" and node.attr("template") != LIBRARY]
 
 
 def computes_factors(node: Node) -> bool:
@@ -88,7 +88,7 @@ def _library_seconds(kernel: Kernel, templates: Sequence[Candidate], gpu: Gpu) -
 def chosen(kernel: Kernel, found: Product, gpu: Gpu) -> Candidate:
     """The template that the user named, or the cheapest.  Raises TemplateError when the named one cannot serve.
 
-    Not the library: it has to be there, so the user names it before the product becomes a kernel (`is_kernel`)."""
+    Not the library: it has to be there, so the user names it before the product becomes a kernel (`kernels`)."""
     every, named = [c for c in candidates(kernel, found, gpu) if c.template != LIBRARY], found.effect.template
     if not named:
         first, best = next(c for c in every if not c.reason), cheapest(every)

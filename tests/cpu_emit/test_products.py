@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import ml_dtypes
 import numpy as np
@@ -185,14 +185,34 @@ def test_a_reason_says_why_there_is_no_kernel() -> None:
     assert "fewer than 64" in candidates(63, 64, 64, 4, [], MILAN)[1].reason
 
 
+def test_all_products_of_a_graph_are_kernels_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows the first is computed with it, though a reduction reads it."""
+    two = Hardware("two cores", cores=2, vector=64, registers=32, l1=32 << 10, l2=1 << 20, l3=32 << 20, line=64)
+    monkeypatch.setattr(cpu_products, "host", lambda: two)
+
+    def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        s = (q @ k.T) * np.float32(0.125)
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True) @ v
+
+    def names(columns: int) -> list[str]:
+        shapes = (1024, 64), (1024, 64), (1024, columns)
+        emitted = build(attention, tuple(np.zeros(shape, np.float32) for shape in shapes)).emitted
+        return [e.function if isinstance(e, Extern) else e.program.name for e in emitted]
+
+    assert [name for name in names(64) if "matmul" in name] == ["tem_matmul_multiply", "tem_matmul"]
+    # too few columns for a kernel
+    assert [name for name in names(8) if "matmul" in name] == ["numpy.matmul"] * 2
+
+
 def test_products_alone_are_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
-    def always(node: Node, followed: bool) -> bool:
-        asked.append(followed)
-        return followed
+    def always(products: Mapping[Node, bool]) -> list[Node]:
+        asked.extend(products.values())
+        return [node for node, followed in products.items() if followed]
 
-    monkeypatch.setattr(pipeline, "is_kernel", always)
+    monkeypatch.setattr(pipeline, "kernels", always)
     a, b = matrix(70, 40), matrix(40, 66)
     assert any(isinstance(e, Extern) for e in build(lambda a, b: a @ b, (a, b)).emitted)
     assert not any(isinstance(e, Extern) for e in build(lambda a, b: np.abs(a @ b), (a, b)).emitted)
