@@ -20,6 +20,7 @@ from numstax.records import record
 from numstax.trace.array import Storage, TracedArray
 from numstax.trace.bodies import Bodies, Sizes
 from numstax.trace.counted import Counted
+from numstax.trace.origin import user_origin
 from numstax.trace.python_numbers import joined as joined_value
 from numstax.trace.scopes import (
     CannotCaptureError,
@@ -182,7 +183,10 @@ class Loop:
         for key, node in held.items():
             places[key].storage.node = node
         if changed is not None:
-            raise refuse("a list, dict or object is changed in a loop", "keep what it holds in arrays")
+            raise refuse(
+                "a list, dict or object is changed in a loop",
+                "keep what it holds in arrays: out = np.empty(n) before the loop, out[i] = ... in it",
+            )
         self.storages |= new
         run = _Run(given, after, ends, stored, touched, counter, asked, sizes, scope.serial)
         return None if new else run, places, memory
@@ -295,7 +299,11 @@ class Loop:
         period = _period(self._moves(run, places))
         lonely = {key: self._is_alone(key) for key in self.kinds if key in arrays}
         if period > 1 and not all(lonely.values()):
-            error = RotatedError("names change places between arrays that are seen elsewhere")
+            error = RotatedError(
+                "names change places between arrays that are seen elsewhere",
+                user_origin(),
+                "copy them before the loop (a, b = a.copy(), b.copy()), and write the results back after it",
+            )
             error.period = period
             raise error
         for key in run.touched & arrays.keys():
