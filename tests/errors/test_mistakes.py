@@ -143,7 +143,7 @@ def test_the_function_and_line_of_an_error_are_the_user_s():
                 raise ValueError("large")
         return x
 
-    with pytest.raises(TraceError, match=r"raises ValueError: large\n  at .*test_mistakes.py:\d+, in g\n  remedy: check"):
+    with pytest.raises(TraceError, match=r"raises ValueError: large\n  at .*mistakes.py:\d+, in g\n  remedy: check"):
         numstax.jit(g, strict=True)(X)
 
 
