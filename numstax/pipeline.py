@@ -35,7 +35,7 @@ from numstax.schedule.lower import lower
 from numstax.schedule.plan import plan
 from numstax.schedule.split import split
 from numstax.tiles.cpu import tile
-from numstax.tiles.cpu_products import kernels
+from numstax.tiles.cpu_products import chosen_products
 from numstax.trace.tracer import trace
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def _schedule(region: Region) -> Schedule:
 
 def _lower(graph: Graph, machine: Machine | None) -> Schedule:
     if isinstance(machine, Gpu):
-        return lower(graph, True, cuda_products.kernels, cuda_products.computes_factors)
-    return lower(graph, False, kernels)
+        return lower(graph, True, cuda_products.chosen_products, cuda_products.computes_factors)
+    return lower(graph, False, chosen_products)
 
 
 def _tile(schedule: Schedule, machine: Machine | None) -> Schedule:

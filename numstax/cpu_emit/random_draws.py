@@ -85,7 +85,7 @@ class _Draw:
 
     def choose_from(self, words: Mapping[str, object]) -> None:
         """Integers are drawn from this range."""
-        found = integer_range(words)
+        found = integer_range(words, self.dtype)
         assert found is not None
         first, count = map(self.text.index, found)
         self.text.line(f"first, count = {first}, uint64({count})")

@@ -111,8 +111,11 @@ class Pass:
                 self.stores.store(replace(chunk, flat=flat))
 
     def _goes_beyond(self) -> bool:
-        """Has a thread registers for a few points behind the end, one by one, and are bodies long?"""
-        span = self.span
+        """Has a thread of a row registers for a few points behind the end, one by one, and are bodies long?  (Threads
+        beside the last column have nothing to compute with.)"""
+        span, tiling = self.span, self.kernel.kernel.tiling
+        if tiling is None or tiling.form != "row":
+            return False
         alone = len(self.loops) == 1 and len(span.variables) == 1 and not span.inside_loop
         costly = max(operations(loop.body) for loop in self.kernel.kernel.loops) >= COSTLY
         return costly and alone and span.width == 1 < span.count <= FEW and span.limit is not None and span.mask is None

@@ -33,24 +33,27 @@ def drawn(node: Node) -> str:
     if not form:
         return ""
     if method == "integers":
-        return f"{method}_{dtypes.name(dtype)}" if dtypes.name(dtype) in INTEGERS and integer_range(words) else ""
+        known = dtypes.name(dtype) in INTEGERS and integer_range(words, dtype) is not None
+        return f"{method}_{dtypes.name(dtype)}" if known else ""
     if method not in FLOATS or not words.keys() <= {"size", "dtype"}:
         return ""
     return f"{method}_{dtypes.name(np.dtype(words.get('dtype', dtypes.FLOAT64)))}"
 
 
-def integer_range(words: Mapping[str, Any]) -> tuple[Index, Index] | None:
+def integer_range(words: Mapping[str, Any], dtype: np.dtype) -> tuple[Index, Index] | None:
     """The smallest integer that a call of ``integers`` can draw, and how many there are; None where these are not known
-    to be proper, or the range is a large one."""
+    to be proper and of this dtype, or the range is a large one."""
     low, high, closed = words["low"], words.get("high"), words.get("endpoint", False)
     if high is None:
         low, high = 0, low
     if not isinstance(closed, bool) or not all(type(end) is int or isinstance(end, Index) for end in (low, high)):
         return None
     first, count = as_index(low), as_index(high) - as_index(low) + int(closed)
-    (least, most), (lowest, highest) = bounds(count), bounds(first)
+    (least, most), lowest, highest = bounds(count), bounds(first)[0], bounds(first + count - 1)[1]
     if least is None or most is None or least < 1 or most > 1 << 32:
         return None
-    if lowest is None or highest is None or lowest < -(1 << 63) or highest >= 1 << 63:
+    # positions are computed in int64
+    bottom, top = max(np.iinfo(dtype).min, -(1 << 63)), min(np.iinfo(dtype).max, (1 << 63) - 1)
+    if lowest is None or highest is None or lowest < bottom or highest > top:
         return None
     return first, count

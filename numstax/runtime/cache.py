@@ -185,7 +185,7 @@ def _intrinsic_text(row: Intrinsic | Instruction) -> str:
 def _surroundings() -> tuple[str, ...]:
     """The compiler, its version and ours, and the processor.  Importing Numba to ask would take 0.3 s."""
     return (
-        *map(_text_beside, ("compile_cpu.py", "outer_products.py")),
+        *map(_text_beside, ("compile_cpu.py", "expand.py", "outer_products.py")),
         _version_file("numba"),
         np.__version__,
         *processor(),
@@ -196,7 +196,7 @@ def _surroundings() -> tuple[str, ...]:
 def _gpu_surroundings() -> tuple[str, ...]:
     """The compiler, and its version and ours; the processor is the program's target."""
     return (
-        *map(_text_beside, ("compile_cuda.py", "nvvm.py")),
+        *map(_text_beside, ("compile_cuda.py", "expand.py", "nvvm.py")),
         *map(_version_of, ("numba-cuda", "nvidia-nvjitlink", "nvidia-nvvm")),
     )
 

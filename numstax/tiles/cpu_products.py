@@ -42,7 +42,7 @@ COPIED, PASSED = 8, 10
 CLOCK = 3e9
 
 
-def kernels(products: Mapping[Node, bool]) -> Iterable[Node]:
+def chosen_products(products: Mapping[Node, bool]) -> Iterable[Node]:
     """Which products of a graph are kernels, rather than calls of the library: all or none, as takes less time in all.
     For some 20 ms after a call, the library's threads ask for more work again and again, and take the cores from ours.
     Where nothing follows any product, all are the library's, whose results are NumPy's to the last bit."""

@@ -69,7 +69,7 @@ def _by_length(kernel: Kernel, gpu: Gpu) -> list[Case]:
         symbols = of_rows(base.kernel, most)
         if symbols is None:
             continue
-        case = Case(limits(symbols) or base.limits, _with_tiling(restricted(base.kernel, symbols), gpu, rows=True))
+        case = Case((*base.limits, *limits(symbols)), _with_tiling(restricted(base.kernel, symbols), gpu, rows=True))
         made = case.kernel.tiling
         assert made is not None
         if not case.limits or (made.team > 1 and not made.cache):

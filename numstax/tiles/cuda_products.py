@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +44,7 @@ COPYING, FETCHING = 128, 32
 through its registers; half of that where several variables number terms, which makes addresses longer."""
 
 
-def kernels(products: Iterable[Node]) -> list[Node]:
+def chosen_products(products: Mapping[Node, bool]) -> Iterable[Node]:
     """Which products of matrices are kernels of ours, whatever follows them, rather than calls of a library?"""
     return [node for node in products if dtypes.kind(node.dtype) in "iuf" and node.attr("template") != LIBRARY]
 
@@ -88,7 +88,8 @@ def _library_seconds(kernel: Kernel, templates: Sequence[Candidate], gpu: Gpu) -
 def chosen(kernel: Kernel, found: Product, gpu: Gpu) -> Candidate:
     """The template that the user named, or the cheapest.  Raises TemplateError when the named one cannot serve.
 
-    Not the library: it has to be there, so the user names it before the product becomes a kernel (`kernels`)."""
+    Not the library: it has to be there, so the user names it before the product becomes a kernel
+    (`chosen_products`)."""
     every, named = [c for c in candidates(kernel, found, gpu) if c.template != LIBRARY], found.effect.template
     if not named:
         first, best = next(c for c in every if not c.reason), cheapest(every)

@@ -45,11 +45,13 @@ class Ticket(int):
         desk = _Desk(id(generator), 0 if bits is None else bits.ctypes.state_address)
         self = super().__new__(cls, ctypes.addressof(desk))
         self.generator, self.desk, self.lock = generator, desk, None if bits is None else bits.lock
+        self.bits = bits  # whose state programs write to, also where the generator is given another meanwhile
         return self
 
     generator: np.random.Generator
     desk: ctypes.Array[ctypes.c_int64]
     lock: Any
+    bits: Any
 
 
 _Desk = ctypes.c_int64 * 2
@@ -133,9 +135,11 @@ def _has_known_layout(kind: str) -> bool:
     bits = getattr(np.random, kind)(1)
     np.random.Generator(bits).random(dtype=np.float32)
     block = (ctypes.c_uint64 * 2).from_address(bits.ctypes.state_address)
-    words = (ctypes.c_uint64 * 4).from_address(block[0])
     packed = _packed(np.random.Generator(bits)).tolist()
-    if [*words, block[1] & 0xFFFFFFFF, block[1] >> 32] != packed:
+    if [block[1] & 0xFFFFFFFF, block[1] >> 32] != packed[4:]:
+        return False  # then what is before may be no address
+    words = (ctypes.c_uint64 * 4).from_address(block[0])
+    if [*words] != packed[:4]:
         return False
     words[0] ^= 1
     return int(_packed(np.random.Generator(bits))[0]) == packed[0] ^ 1

@@ -16,7 +16,7 @@ from numstax.pipeline import build
 from numstax.schedule.fuse import fuse
 from numstax.schedule.lower import lower
 from numstax.schedule.split import split
-from numstax.tiles.cuda_products import kernels
+from numstax.tiles.cuda_products import chosen_products
 from numstax.trace.tracer import trace
 from tests.cuda_emit.running import H200, check, programs, simulated
 
@@ -155,7 +155,7 @@ def test_names_of_products_begin_with_tem() -> None:
 def test_the_loops_are_printed_read_back_and_evaluated() -> None:
     a, b, c = matrix(20, 30), matrix(30, 24, seed=1), matrix(24, seed=2)
     graph = trace(EPILOGUES["bias and relu"], (a, b, c[None]), {}).graph
-    schedule = split(fuse(lower(graph, True, kernels), H200), H200)
+    schedule = split(fuse(lower(graph, True, chosen_products), H200), H200)
     assert parse_schedule(show(schedule)) == schedule
     (got,), _ = evaluate_schedule(schedule, [a, b, c[None]], {})
     assert got is not None

@@ -47,9 +47,9 @@ def test_conditions_are_checked_before_anything_is_written() -> None:
     asserts = (("eq", S, 2 * T, "x is to be twice as long as y"), ("le", T, as_index(10), "y is too long"))
     _, call = compiled(replace(graph, asserts=asserts))
     a, b = np.zeros(6), np.zeros(4)
-    with pytest.raises(SizeError, match=r"x is to be twice as long as y: s0 is 6, 2\*s1 is 8"):
+    with pytest.raises(SizeError, match=r"^x is to be twice as long as y$"):
         call(a, b)
-    with pytest.raises(SizeError, match="y is too long: s1 is 11"):
+    with pytest.raises(SizeError, match=r"^y is too long$"):
         call(np.zeros(22), np.zeros(11))
     assert not a.any()
     call(a, b[:3])
@@ -84,7 +84,7 @@ def test_sizes_that_depend_on_data(function: Callable[..., object]) -> None:
     assert roots.shape == (0,)
     assert total == 0
     ones = np.ones(7)
-    with pytest.raises(SizeError, match="not all may be positive: u0 is 7, s0 - 1 is 6"):
+    with pytest.raises(SizeError, match=r"^not all may be positive$"):
         run(ones)
     assert (ones == 1).all()
 

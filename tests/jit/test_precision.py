@@ -14,7 +14,7 @@ from numstax.ir.contraction import product_of
 from numstax.ir.loops import Kernel
 from numstax.precision import settings
 from numstax.schedule.lower import lower
-from numstax.tiles.cuda_products import candidates, kernels
+from numstax.tiles.cuda_products import candidates, chosen_products
 from numstax.trace.tracer import trace
 
 
@@ -107,7 +107,7 @@ def test_a_named_template_computes_or_says_what_prevents_it(factors: tuple[np.nd
 
 def test_candidates_have_predicted_costs() -> None:
     a, b = (np.zeros((2048, 2048), "f2") for _ in range(2))
-    (kernel,) = lower(trace(product, (a, b), {}).graph, True, kernels).units
+    (kernel,) = lower(trace(product, (a, b), {}).graph, True, chosen_products).units
     assert isinstance(kernel, Kernel)
     found = product_of(kernel)
     assert found is not None

@@ -136,6 +136,20 @@ def test_no_integers_to_draw_from():
         compiled(np.random.default_rng(1), np.zeros(50))
 
 
+@pytest.mark.parametrize(("dtype", "fits", "large"), [(np.uint64, 20, 5), (np.uint32, 20, 5), (np.int32, 20, 1 << 32)])
+def test_a_range_for_all_sizes_may_not_fit_the_dtype(dtype, fits, large):
+    def program(rng, n):
+        return rng.integers(n - 10, n, 4, dtype=dtype)
+
+    compiled = numstax.jit(program, strict=True, dynamic=True)
+    np.testing.assert_array_equal(
+        compiled(np.random.default_rng(0), fits), program(np.random.default_rng(0), fits), strict=True
+    )
+    for _ in range(2):
+        with pytest.raises(ValueError, match="out of bounds"):
+            compiled(np.random.default_rng(0), large)
+
+
 def test_draws_in_loops_and_branches():
     def walk(rng, n, x):
         low = high = 0

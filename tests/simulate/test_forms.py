@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from numstax import dtypes
@@ -57,6 +57,7 @@ DTYPES = [*map(np.dtype, ("f4", "f8", "i4", "u1", "?", "i8", "f2")), dtypes.BFLO
     layout=st.sampled_from(["C", "C", "F", "sliced", "reversed", "one axis reversed", "rows repeated", "offset"]),
     machine=st.integers(0, len(MACHINES) - 1),
 )
+@example(name="normed columns", rows=7, columns=127, dtype=np.dtype("f4"), layout="C", machine=0)
 def test_forms(name: str, rows: int, columns: int, dtype: np.dtype, layout: str, machine: int) -> None:
     function = FUNCTIONS[name]
     assume(dtype.kind != "b" or name not in ("softmax", "shift"))
