@@ -57,7 +57,7 @@ def undoing(call: Callable[..., Any]) -> Callable[..., Any]:
             states = [b.state for b in bits]
             try:
                 return call(*arguments)
-            except Exception as error:
+            except Exception as error:  # whatever it is, NumPy does the call again, and raises what it raises
                 for b, state in zip(bits, states, strict=True):
                     b.state = state
                 if isinstance(error, CannotRunError):

@@ -8,7 +8,7 @@ what follows reads it.
 from __future__ import annotations
 
 from numstax import dtypes
-from numstax.cpu_emit.space import points, task_count
+from numstax.cpu_emit.space import points, print_tile, task_count
 from numstax.cpu_emit.transpose import square
 from numstax.emit.nest import Axis, BodyText, KernelText, Place
 from numstax.emit.product_parts import LEFT, SUM, taken_apart
@@ -161,15 +161,7 @@ class _Product:
         kernel.places[SUM] = Place(sums, array=True, slot=f"{self.columns}*({i} - {down[0]}) + {j} - {along[0]}")
         axes = [Axis(self.row, i, *down), Axis(self.column, j, *along)]
         bodies = [BodyText(kernel, loop, axes, self.rest) for loop in self.rest]
-        for body in bodies:
-            body.enter(0)
-        with self.text.block(axes[0].header):
-            for body in bodies:
-                body.enter(1)
-            with self.text.block(axes[1].header):
-                for body in bodies:
-                    body.enter(2)
-                    body.print_stores()
+        print_tile(self.text, axes, bodies)
 
     def _end(self, start: str, extent: Index, size: int) -> str:
         """Where a tile ends that begins at `start`."""

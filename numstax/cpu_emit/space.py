@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from numstax.emit.nest import KernelText
-from numstax.emit.text import factor
+from numstax.emit.nest import Axis, BodyText, KernelText
+from numstax.emit.text import Text, factor
 from numstax.ir.index import ONE, Index, Var, hint, product
 
 ENOUGH_TASKS = 64
@@ -67,3 +67,15 @@ def _open_tasks(kernel: KernelText, shared: tuple[Var, ...], stack: ExitStack, p
         stride = stride * var.extent
     for var, value in reversed(lines):
         text.line(f"{kernel.bind(var, prefix)} = {value}")
+
+
+def print_tile(text: Text, axes: Sequence[Axis], bodies: Sequence[BodyText]) -> None:
+    """Loops along the axes, with the stores of all bodies inside."""
+    with ExitStack() as stack:
+        for depth, axis in enumerate(axes):
+            for body in bodies:
+                body.enter(depth)
+            stack.enter_context(text.block(axis.header))
+        for body in bodies:
+            body.enter(len(axes))
+            body.print_stores()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from numstax import dtypes
-from numstax.cpu_emit.space import points, task_count
+from numstax.cpu_emit.space import points, print_tile, task_count
 from numstax.emit.nest import Axis, BodyText, KernelText
 from numstax.emit.text import factor
 from numstax.ir.index import ZERO, Index, Var, stride_of, substitute
@@ -66,15 +66,7 @@ class _Tile:
                     staged[name, offset] = f"{self._stage(name, offset)}[{self.at}]"
         axes = [Axis(self.down[0], self.row, *self.down[1:]), Axis(self.along[0], self.column, *self.along[1:])]
         bodies = [BodyText(self.kernel, loop, axes, loops, staged) for loop in loops]
-        for body in bodies:
-            body.enter(0)
-        with self.text.block(axes[0].header):
-            for body in bodies:
-                body.enter(1)
-            with self.text.block(axes[1].header):
-                for body in bodies:
-                    body.enter(2)
-                    body.print_stores()
+        print_tile(self.text, axes, bodies)
 
     def _stage(self, name: str, offset: Index) -> str:
         """Transpose this tile of a buffer into scratch memory: squares first, then what is left over."""

@@ -15,14 +15,14 @@ from numstax.cuda_emit.effects import Combining
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.reduce import Cells, Reduction
-from numstax.cuda_emit.text import NARROW, DeviceText
+from numstax.cuda_emit.text import DeviceText
 from numstax.dtypes import name as short
 from numstax.dtypes import storage
 from numstax.emit.combine import result
 from numstax.emit.nest import KernelText, Place
 from numstax.emit.values import loaded, stored
 from numstax.ir.index import Index, bounds, divides
-from numstax.ir.loops import Loop
+from numstax.ir.loops import NARROW, Loop
 from numstax.tiles.cuda_rows import exchanges
 
 
@@ -55,8 +55,8 @@ class _Columns:
         block = text.assign("p", "int64(block_x())")
         strip, other = block, "0"
         if self.others:
-            other = text.assign("p", text.quotient(block, NARROW, strips, within=True))
-            strip = text.assign("p", text.rest(block, NARROW, strips, within=True))
+            other = text.assign("p", text.division("quotient", block, NARROW, strips, within=True))
+            strip = text.assign("p", text.division("rest", block, NARROW, strips, within=True))
         names, lines = decode(self.kernel, self.others, other, most=NARROW)
         for name, value in lines:
             text.line(f"{name} = {value}")

@@ -33,7 +33,7 @@ def decode(
     lines: Decoded = []
     stride = ONE
     for k, var in reversed(list(enumerate(moving))):
-        value = number if stride is ONE else text.quotient(number, most, stride, within=True)
-        lines.append((names[var], text.rest(value, most, var.extent, within=True) if k else value))
+        value = number if stride is ONE else text.division("quotient", number, most, stride, within=True)
+        lines.append((names[var], text.division("rest", value, most, var.extent, within=True) if k else value))
         stride = stride * var.extent
     return names, lines[::-1]

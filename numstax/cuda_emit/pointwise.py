@@ -12,11 +12,10 @@ from numstax.cuda_emit.accesses import Chunk, Staged, early_loads
 from numstax.cuda_emit.ahead import ask
 from numstax.cuda_emit.passes import Pass, Span, stores_only
 from numstax.cuda_emit.points import count
-from numstax.cuda_emit.text import NARROW
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.emit.values import cast
 from numstax.ir.index import ONE, Index, Var, as_index, divides
-from numstax.ir.loops import Accumulate, Effect
+from numstax.ir.loops import NARROW, Accumulate, Effect
 
 
 def _update(body: BodyText, effect: Effect, chunk: Chunk) -> bool:

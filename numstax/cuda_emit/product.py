@@ -51,15 +51,16 @@ class Tiles:
         text, batch = self.text, self.parts.product.batch
         most = bounds(self.count - 1)[1]
         if batch:
-            names, lines = decode(self.kernel, batch, text.assign("b", text.quotient(number, most, self.each)))
+            which = text.assign("b", text.division("quotient", number, most, self.each))
+            names, lines = decode(self.kernel, batch, which)
             for name, value in lines:
                 text.line(f"{name} = {value}")
             self.kernel.names.update(names)
-            number = text.assign("p", text.rest(number, most, self.each))
+            number = text.assign("p", text.division("rest", number, most, self.each))
         group, wide = self.matrix.group, self.matrix.group * self.across
         most = bounds(self.each - 1)[1]
-        first = text.assign("g", f"{text.quotient(number, most, wide)}*{group}")
-        inside = text.assign("g", text.rest(number, most, wide))
+        first = text.assign("g", f"{text.division('quotient', number, most, wide)}*{group}")
+        inside = text.assign("g", text.division("rest", number, most, wide))
         height = str(group)
         if divides(group, self.down) is not True:
             height = text.assign("g", f"min({self.kernel.index(self.down)} - {first}, {group})")

@@ -19,12 +19,12 @@ from numstax.cuda_emit.points import count, decode
 from numstax.cuda_emit.reduce import Cells, Reduction
 from numstax.cuda_emit.scan import TeamScan
 from numstax.cuda_emit.team import WARP, Team
-from numstax.cuda_emit.text import NARROW, DeviceText
+from numstax.cuda_emit.text import DeviceText
 from numstax.emit.combine import result
 from numstax.emit.nest import BodyText, KernelText, Place
 from numstax.emit.values import zero
 from numstax.ir.index import ONE, Index, as_index, atoms, bounds, divides, product, same
-from numstax.ir.loops import Accumulate, Loop, Reduce, Scan, Store, access
+from numstax.ir.loops import NARROW, Accumulate, Loop, Reduce, Scan, Store, access
 from numstax.tiles.cuda_rows import Key, canonical, exchanges, is_own, is_reused
 
 

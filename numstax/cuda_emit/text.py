@@ -13,12 +13,10 @@ import numpy as np
 from numstax import dtypes
 from numstax.emit.text import Text
 from numstax.ir.index import ZERO, Atom, Index, IndexLike, Quotient, Remainder, as_index, bounds
-from numstax.ir.loops import Buffer
+from numstax.ir.loops import NARROW, Buffer
 from numstax.program import Param, TensorMap
 
 _ALIGNMENT = 16
-NARROW = (1 << 32) - 1
-"""What 32 bits hold."""
 
 
 class DeviceText(Text):
@@ -56,35 +54,21 @@ class DeviceText(Text):
         if not self.for_host and atom not in names and isinstance(atom, Quotient | Remainder):
             low, high = bounds(atom.value)
             if low is not None and low >= 0:
-                make = self.quotient if isinstance(atom, Quotient) else self.rest
-                return make(self.index(atom.value, names), high, atom.divisor, names)
+                name = "quotient" if isinstance(atom, Quotient) else "rest"
+                return self.division(name, self.index(atom.value, names), high, atom.divisor, names)
         return super()._atom(atom, names)
 
-    def quotient(
+    def division(
         self,
+        name: str,
         value: str,
         most: int | None,
         divisor: Index,
         names: Mapping[Atom, str] | None = None,
         within: bool = False,
     ) -> str:
-        """``value // divisor`` of a value that is not negative, and at most `most`; `within` : as the divisor is."""
-        return self._division("quotient", value, most, divisor, names, within)
-
-    def rest(
-        self,
-        value: str,
-        most: int | None,
-        divisor: Index,
-        names: Mapping[Atom, str] | None = None,
-        within: bool = False,
-    ) -> str:
-        """``value % divisor`` of a value that is not negative, and at most `most`; `within` : as the divisor is."""
-        return self._division("rest", value, most, divisor, names, within)
-
-    def _division(
-        self, name: str, value: str, most: int | None, divisor: Index, names: Mapping[Atom, str] | None, within: bool
-    ) -> str:
+        """The 'quotient' or the 'rest' of a value that is not negative, and at most `most`; `within` : as the divisor
+        is."""
         low, high = bounds(divisor)
         text = self.index(divisor, names)
         if low is None or low < 1:

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from numstax.cuda_emit.accesses import Access, Staged, Tile, Window, early_loads, load_text, storage_name
 from numstax.cuda_emit.passes import Mask, Pass, Span, stores_only
 from numstax.cuda_emit.points import count, decode
-from numstax.cuda_emit.text import NARROW
 from numstax.emit.nest import KernelText, Place
 from numstax.ir.index import ZERO, Atom, Index, Var, as_index, divides, stride_of, substitute
+from numstax.ir.loops import NARROW
 from numstax.ir.renaming import substitute_vars
 from numstax.tiles.cpu import crossing
 from numstax.tiles.cuda_points import along_width, place_in_chunk

@@ -222,6 +222,10 @@ class MatrixTiling:
         return self.block[0] // self.warp[0], self.block[1] // self.warp[1]
 
 
+NARROW = (1 << 32) - 1
+"""What 32 bits hold."""
+
+
 @record
 class Tiling:
     """How a target runs a Kernel; made by `tiles`, read by emitters.

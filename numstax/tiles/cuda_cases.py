@@ -18,7 +18,7 @@ from math import lcm
 from numstax.hardware import Gpu
 from numstax.ir.index import ONE, ZERO, Index, Symbol, as_index, atoms, bounds, product, stride_of, substitute
 from numstax.ir.limits import Symbols, limits, of_rows, restricted, row_lengths
-from numstax.ir.loops import Case, Kernel, Limit
+from numstax.ir.loops import NARROW, Case, Kernel, Limit
 from numstax.ir.show import kernel_sizes
 from numstax.tiles.cuda_ahead import asking
 from numstax.tiles.cuda_columns import tile_columns
@@ -28,7 +28,6 @@ from numstax.tiles.cuda_rows import in_order, tile_rows
 LENGTHS = (16, 128, 256, 512, 1024, 2048, 8192, 32768, 65536, 131072)
 """Elements of the longest row of each case.  From one to the next the threads of a row double, or what each of them
 keeps; a thread whose row has nothing for some of its registers does nothing for these."""
-NUMBERS = (1 << 32) - 1
 
 
 def tiled(kernel: Kernel, gpu: Gpu) -> Kernel:
@@ -99,7 +98,7 @@ def _by_size(case: Case, gpu: Gpu, anyhow: bool) -> Iterator[Case]:
     wide = _wide(case.kernel, gpu)
     both = ([wide] if wide is not None else []) + [Case((), case.kernel)]
     if _divides_numbers(case.kernel):
-        limit = Limit(product(v.extent for v in case.kernel.outer), NUMBERS)
+        limit = Limit(product(v.extent for v in case.kernel.outer), NARROW)
         for one in both:
             assert one.kernel.tiling is not None
             narrow = one.kernel.with_tiling(replace(one.kernel.tiling, narrow=True))
@@ -116,7 +115,7 @@ def _divides_numbers(kernel: Kernel) -> bool:
     assert made is not None
     numbered = made.form in ("pointwise", "scatter") or (made.form == "row" and made.team < made.threads)
     most = bounds(product(v.extent for v in moving))[1]
-    return numbered and len(moving) > 1 and (most is None or most > NUMBERS)
+    return numbered and len(moving) > 1 and (most is None or most > NARROW)
 
 
 def _wide(kernel: Kernel, gpu: Gpu) -> Case | None:

@@ -1,46 +1,16 @@
 """Python numbers in compiled code: results, types and exceptions are Python's, whatever 64 bits hold."""
 
-import copy
 import math
-import warnings
 
 import numpy as np
 import pytest
 
 import numstax
-from numstax.errors import NumstaxWarning, PythonNumberError, UnsupportedOperationError
-from tests.control.alike import N, alike, plain
+from numstax.errors import NumstaxWarning, PythonNumberError
+from tests.control.alike import N
+from tests.control.numbers import check
 
 BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
-
-
-def outcome(program, args):
-    """What a call gives, or the exception that it raises."""
-    try:
-        return plain(program, args)
-    except (ArithmeticError, ValueError) as error:
-        return error
-
-
-def check(program, *args, backend="cpu", again=True):
-    """Compiled, the program gives what it gives in Python, and leaves its arguments as it does there; `again`: Python
-    has to do the call again, which a warning says unless Python raises."""
-    ours, theirs = copy.deepcopy(args), copy.deepcopy(args)
-    wanted = outcome(program, theirs)
-    compiled = numstax.jit(program, backend=backend)
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", NumstaxWarning)
-        got = outcome(compiled, ours)
-    if isinstance(wanted, Exception):
-        assert type(got) is type(wanted)
-        assert str(got) == str(wanted)
-    else:
-        alike(got, wanted)
-    alike(ours, theirs)
-    expected = again and not isinstance(wanted, Exception)
-    assert [w.category for w in found if w.category is NumstaxWarning] == [NumstaxWarning] * expected
-    assert not compiled.artifacts() or compiled.artifacts()[0].reason == ""
-    return compiled
 
 
 def left(compiled):
@@ -303,17 +273,6 @@ def test_what_is_not_computed_is_not_required():
     check(f, np.arange(N) % 7, np.arange(N) % 3, again=False)
 
 
-def test_a_variable_that_is_replaced_has_the_type_of_what_replaces_it():
-    def f(x):
-        last, seen = 2.5, 0
-        for i in range(len(x)):
-            last = int(x[i])
-            seen = float(x[i]) > 3.0
-        return last, seen
-
-    check(f, np.arange(N), again=False)
-
-
 def test_numbers_of_arrays_and_python_share_a_variable_only_where_both_fit():
     check(chosen, np.full(N, 7, np.uint8))
 
@@ -405,80 +364,6 @@ def test_checks_leave_a_loop_vectorised():
     assert left(compiled) == 1
     assert "unmet" in text
     assert "return" not in text
-
-
-def test_an_operation_that_depends_on_where_a_number_came_from():
-    def f(x):
-        number = 100
-        for i in range(len(x)):
-            if x[i] > 100:
-                number = x[i]
-        return number * 3
-
-    x = np.arange(N, dtype=np.int8)
-    with pytest.raises(UnsupportedOperationError, match="multiply of a number that is a Python integer or an element"):
-        numstax.jit(f, strict=True)(x)
-    with pytest.warns(NumstaxWarning):
-        assert numstax.jit(f)(x) == 300
-
-
-def _branch(x):
-    number = 1 << 62
-    if x[0] > 2:
-        number = x[1]
-    return number * 4 - 1
-
-
-def _loop(x):
-    product = 1
-    for i in range(len(x)):
-        if x[i] > 500:
-            product = x[i]
-        product = product * 10
-    return product
-
-
-def _largest(x):
-    found = (1 << 61) - len(x)
-    for i in range(len(x)):
-        found = max(found, x[i])
-    return found << 3, -found, found // 7
-
-
-@pytest.mark.parametrize("program", [_branch, _loop, _largest])
-def test_an_integer_that_no_element_replaces_is_python_s(program):
-    """Where an element has replaced it, and nothing overflows, the compiled result counts."""
-    x = np.arange(N)
-    check(program, x)
-    x[:2] = 3, 5
-    if program is _branch:
-        check(program, x, again=False)
-    strictly = numstax.jit(program, strict=True)
-    with pytest.raises(PythonNumberError, match="beyond 64 bits"):
-        strictly(np.arange(N))
-
-
-def test_the_larger_of_an_element_and_a_python_integer_may_be_either():
-    def f(x):
-        return max(5, x[0]) * 100
-
-    for value, want in ((3, 500), (30, 184)):
-        with pytest.warns((NumstaxWarning, RuntimeWarning)):
-            assert numstax.jit(f)(np.array([value], np.uint8)) == want
-    with pytest.raises(UnsupportedOperationError, match="multiply of a number that is a Python integer or an element"):
-        numstax.jit(f, strict=True)(np.array([3], np.uint8))
-    check(f, np.array([30]), again=False)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
-def test_where_takes_python_integers_modulo_the_size_of_the_dtype(dtype):
-    def f(x, k):
-        return np.where(x > 2, x, 300), np.where(x > 2, -1, x), np.where(x > 2, x, k), np.where(x > 2, 1 << 40, x)
-
-    compiled = numstax.jit(f, strict=True)
-    x = np.arange(N).astype(dtype)
-    for k in (77777, -(1 << 50)):
-        alike(compiled(x, k), f(x, k))
 
 
 def test_sums_that_start_as_python_integers():
